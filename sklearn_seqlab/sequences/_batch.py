@@ -1,0 +1,281 @@
+"""Lists of sequences in, one packed batch out: the only place where inputs are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sized
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+__all__ = ["PackedBatch", "pack"]
+
+
+@dataclass(frozen=True, eq=False)
+class PackedBatch:
+    """Sequences laid end to end; below this line arrays are trusted.
+
+    Attributes
+    ----------
+    values : ndarray or csr_array of shape (n_total, n_features), dtype=float64
+        The rows of all sequences; dense values are C-contiguous.
+    offsets : ndarray of shape (n_sequences + 1,), dtype=intp
+        Sequence ``s`` occupies rows ``offsets[s]:offsets[s + 1]``, as in ``indptr`` of a CSR matrix.
+    feature_names : ndarray of shape (n_features,), dtype=object, or None
+        Column names, where every sequence was a data frame.
+    """
+
+    values: Any
+    offsets: np.ndarray
+    feature_names: np.ndarray | None = None
+
+    @property
+    def n_sequences(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def n_total(self) -> int:
+        return int(self.offsets[-1])
+
+    @property
+    def n_features(self) -> int:
+        return self.values.shape[1]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.offsets)
+
+    @property
+    def is_sparse(self) -> bool:
+        return sparse.issparse(self.values)
+
+    def unpack(self, rows: np.ndarray) -> np.ndarray:
+        """Cut packed rows into an object array of ``n_sequences`` arrays."""
+        return unpack(rows, self.offsets)
+
+
+def unpack(rows: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Cut packed rows at ``offsets``; always a 1-D object array, also when all lengths are equal."""
+    parts = np.empty(len(offsets) - 1, dtype=object)
+    for s in range(len(parts)):
+        parts[s] = rows[offsets[s] : offsets[s + 1]].copy()
+    return parts
+
+
+def pack(
+    X: Iterable[Any],
+    *,
+    n_features: int | None = None,
+    allow_nan: bool = False,
+    accept_sparse: bool = True,
+    name: str = "X",
+) -> PackedBatch:
+    """Check a list of sequences and lay it end to end.
+
+    Parameters
+    ----------
+    X : sequence of array-like, sparse matrix or data frame, each of shape (n_timesteps, n_features)
+        Real and finite, with at least one time step and the same features in every sequence. One sparse
+        sequence makes the whole batch sparse.
+    n_features : int, default=None
+        The number of columns expected; None takes that of the first sequence.
+    allow_nan : bool, default=False
+        Whether NaN stands for a value that was not observed (infinity is refused all the same).
+    accept_sparse : bool, default=True
+        Whether sparse sequences are welcome.
+    name : str, default="X"
+        What messages call the argument.
+
+    Returns
+    -------
+    batch : PackedBatch
+        A copy: it never shares memory with ``X``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Naming the sequence, and where it applies the time step and the column.
+
+    Notes
+    -----
+    Time and memory are linear in the size of ``X``.
+    """
+    wish = f"(n_timesteps, n_features) per sequence; wrap a single one as [{name}]"
+    items = as_items(X, name=name, wish=wish)
+    matrices, names = [], []
+    for s, item in enumerate(items):
+        label = f"{name}[{s}]"
+        matrices.append(_as_matrix(item, label, accept_sparse))
+        names.append(_column_names(item))
+        expected = matrices[0].shape[1] if n_features is None else n_features
+        if matrices[s].shape[1] != expected:
+            source = f"{name}[0] has" if n_features is None else "the estimator is expecting"
+            raise ValueError(
+                f"{label} has {matrices[s].shape[1]} features, but {source} {expected} features."
+            )
+    feature_names = _common_names(names, name)
+    offsets = np.zeros(len(matrices) + 1, dtype=np.intp)
+    np.cumsum([matrix.shape[0] for matrix in matrices], out=offsets[1:])
+    stack = _stack_sparse if any(sparse.issparse(matrix) for matrix in matrices) else _stack_dense
+    batch = PackedBatch(stack(matrices), offsets, feature_names)
+    _check_finite(batch, allow_nan, name)
+    return batch
+
+
+def as_items(collection: Any, *, name: str, wish: str) -> list[Any]:
+    """The members of a list-like argument, or an error that says what the argument should have been."""
+    if collection is None:
+        raise ValueError(f"{name} is None; expected a list with one array of shape {wish}.")
+    if isinstance(collection, str | bytes | dict | set | frozenset) or not isinstance(collection, Sized):
+        kind = type(collection).__name__
+        raise TypeError(f"{name} is a {kind}; expected a list with one array of shape {wish}.")
+    if sparse.issparse(collection) or hasattr(collection, "columns"):
+        raise ValueError(
+            f"{name} is one {type(collection).__name__} of shape {collection.shape}; "
+            f"expected a list with one array of shape {wish}."
+        )
+    if isinstance(collection, np.ndarray) and collection.ndim == 0:
+        raise ValueError(f"{name} is a scalar array; expected a list with one array of shape {wish}.")
+    items = list(collection)
+    if not items:
+        raise ValueError(f"{name} holds no sequences (n_samples=0); at least one is needed.")
+    return items
+
+
+def _as_matrix(item: Any, label: str, accept_sparse: bool) -> Any:
+    """One sequence as a 2-D float64 array or CSR, sharing memory where it can."""
+    if sparse.issparse(item):
+        if not accept_sparse:
+            raise TypeError(f"{label} is sparse, but dense data is required; use {label}.toarray().")
+        if item.ndim != 2:
+            raise ValueError(_shape_message(item.shape, label))
+        matrix = sparse.csr_array(item)
+        values = _as_real(matrix.data, label)
+        matrix = sparse.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape)
+    else:
+        if isinstance(item, str | bytes | dict | set | frozenset):
+            kind = type(item).__name__
+            raise TypeError(f"{label} is a {kind}; expected an array of shape (n_timesteps, n_features).")
+        try:
+            matrix = np.asarray(item)
+        except ValueError as error:
+            raise ValueError(f"{label} is not a rectangular array: {error}") from error
+        if matrix.ndim != 2:
+            raise ValueError(_shape_message(matrix.shape, label))
+        matrix = _as_real(matrix, label)
+    if matrix.shape[0] == 0:
+        raise ValueError(f"{label} has 0 time steps (shape {matrix.shape}); at least one is needed.")
+    if matrix.shape[1] == 0:
+        raise ValueError(f"{label} has 0 feature(s) (shape {matrix.shape}) while a minimum of 1 is required.")
+    return matrix
+
+
+def _shape_message(shape: tuple[int, ...], label: str) -> str:
+    cure = ""
+    if len(shape) == 1:
+        cure = f" Reshape {label} with reshape(-1, 1) if it has one feature."
+    if len(shape) <= 1:
+        cure += " Reshape your data: a single sequence must be wrapped in a list."
+    return f"{label} has {len(shape)} dimension(s) {shape}; expected shape (n_timesteps, n_features).{cure}"
+
+
+def _as_real(values: np.ndarray, label: str) -> np.ndarray:
+    if values.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {label} has dtype {values.dtype}.")
+    if values.dtype.kind in "biuf":
+        with np.errstate(over="ignore"):  # a long double beyond the double range becomes inf, refused below
+            return values.astype(np.float64, copy=False)
+    if values.dtype.kind == "O":
+        return _object_as_real(values, label)
+    raise ValueError(f"{label} has dtype {values.dtype}; expected numbers.")
+
+
+def _object_as_real(values: np.ndarray, label: str) -> np.ndarray:
+    """Objects read one by one, so that the message can say which of them is not a number."""
+    out = np.empty(values.shape)
+    for position, value in np.ndenumerate(values):
+        where = "".join(f"[{i}]" for i in position)
+        if isinstance(value, complex | np.complexfloating):
+            raise ValueError(f"Complex data not supported: {label}{where} is {value!r}.")
+        if type(value).__name__ == "NAType":
+            value = np.nan
+        try:
+            if isinstance(value, str | bytes):
+                raise TypeError("text is not a number")
+            out[position] = float(value)
+        except (TypeError, ValueError, OverflowError) as error:
+            # scikit-learn's checks look for these words in the message
+            wish = "argument must be a string or a number"
+            raise TypeError(f"{label}{where} is {value!r:.60}; expected a number ({wish}).") from error
+    return out
+
+
+def _column_names(item: Any) -> np.ndarray | None:
+    """Names of a data frame's columns; like scikit-learn, only if all of them are strings."""
+    columns = getattr(item, "columns", None)
+    if columns is None or sparse.issparse(item):
+        return None
+    names = np.asarray(list(columns), dtype=object)
+    are_str = [isinstance(column, str) for column in names]
+    if any(are_str) and not all(are_str):
+        raise TypeError("Feature names are only supported if all input features have string names.")
+    return names if len(names) and all(are_str) else None
+
+
+def _common_names(names: list[np.ndarray | None], name: str) -> np.ndarray | None:
+    first = names[0]
+    for s, other in enumerate(names[1:], start=1):
+        if (first is None) != (other is None):
+            raise ValueError(f"{name}[{s}] and {name}[0] differ: one has column names, the other has none.")
+        if first is not None and not np.array_equal(first, other):
+            raise ValueError(f"{name}[{s}] has columns {list(other)}, but {name}[0] has {list(first)}.")
+    return first
+
+
+def _stack_dense(matrices: list[np.ndarray]) -> np.ndarray:
+    n_total = sum(matrix.shape[0] for matrix in matrices)
+    values = np.empty((n_total, matrices[0].shape[1]))
+    return np.concatenate(matrices, axis=0, out=values)
+
+
+def _stack_sparse(matrices: list[Any]) -> sparse.csr_array:
+    """All sequences as one CSR with sorted, summed entries and the narrowest index type that holds it."""
+    parts = [m if sparse.issparse(m) else sparse.csr_array(m) for m in matrices]
+    n_stored = sum(part.indptr[-1] for part in parts)
+    n_total = sum(part.shape[0] for part in parts)
+    n_features = parts[0].shape[1]
+    index = np.int32 if max(n_stored, n_total, n_features) < np.iinfo(np.int32).max else np.int64
+    indptr = np.zeros(n_total + 1, dtype=index)
+    row, start = 0, 0
+    for part in parts:
+        indptr[row + 1 : row + 1 + part.shape[0]] = part.indptr[1:] + start
+        row, start = row + part.shape[0], start + part.indptr[-1]
+    data = np.concatenate([part.data[: part.indptr[-1]] for part in parts])
+    indices = np.concatenate([part.indices[: part.indptr[-1]] for part in parts]).astype(index, copy=False)
+    stacked = sparse.csr_array((data, indices, indptr), shape=(n_total, n_features))
+    if len(indices) and (indices.min() < 0 or indices.max() >= n_features):
+        raise ValueError(f"A sparse sequence holds a column index outside 0..{n_features - 1}.")
+    stacked.sum_duplicates()
+    return stacked
+
+
+def _check_finite(batch: PackedBatch, allow_nan: bool, name: str) -> None:
+    data = batch.values.data if batch.is_sparse else batch.values
+    is_bad: Callable[[np.ndarray], np.ndarray] = np.isinf if allow_nan else lambda a: ~np.isfinite(a)
+    if data.size == 0 or not is_bad(data).any():
+        return
+    if batch.is_sparse:
+        entry = int(np.flatnonzero(is_bad(data))[0])
+        row = int(np.searchsorted(batch.values.indptr, entry, side="right")) - 1
+        column, value = int(batch.values.indices[entry]), data[entry]
+    else:
+        row, column = (int(i) for i in np.argwhere(is_bad(data))[0])
+        value = data[row, column]
+    s = int(np.searchsorted(batch.offsets, row, side="right")) - 1
+    title = "" if batch.feature_names is None else f" ({batch.feature_names[column]!r})"
+    what = "NaN" if np.isnan(value) else "infinity"
+    raise ValueError(
+        f"{name}[{s}] contains {what} at time step {row - batch.offsets[s]}, column {column}{title}; "
+        f"expected finite numbers."
+    )
