@@ -1,7 +1,9 @@
-"""Stage 1: lists of sequences in, packed batches and label codes out."""
+"""Stage 1: lists of sequences in, packed batches and label codes out; segments and tag schemes."""
 
 from sklearn_seqlab.sequences._batch import PackedBatch, pack, unpack
+from sklearn_seqlab.sequences._bio import bio_to_segments, segments_to_bio
 from sklearn_seqlab.sequences._labels import CANDIDATES, MISSING, UNSEEN, LabelCodes, encode_labels
+from sklearn_seqlab.sequences._segments import labels_to_segments, segments_to_labels
 
 __all__ = [
     "CANDIDATES",
@@ -9,7 +11,11 @@ __all__ = [
     "UNSEEN",
     "LabelCodes",
     "PackedBatch",
+    "bio_to_segments",
     "encode_labels",
+    "labels_to_segments",
     "pack",
+    "segments_to_bio",
+    "segments_to_labels",
     "unpack",
 ]

@@ -130,13 +130,21 @@ def encode_labels(
         if item is None and free == "sequence" and length is not None:
             part = _Part(np.full(length, MISSING, dtype=np.intp), np.empty(0, dtype=np.int64), [])
         else:
-            part = reader.read(item, s)
+            part = reader.read(item, f"{name}[{s}]")
         if length is not None and len(part.codes) != length:
             raise ValueError(f"{name}[{s}] has {len(part.codes)} labels, but X[{s}] has {length} time steps.")
         parts.append(part)
     if offsets is None:
         offsets = np.concatenate([[0], np.cumsum([len(part.codes) for part in parts])]).astype(np.intp)
     return _encode(parts, offsets, classes, unseen, reader)
+
+
+def encode_sequence(labels: Any, *, name: str = "labels") -> tuple[np.ndarray, np.ndarray]:
+    """Read one label sequence: ``(codes, classes)`` as :func:`encode_labels` gives them."""
+    reader = _Reader(name)
+    part = reader.read(labels, name)
+    encoded, classes = _encode([part], np.array([0, len(part.codes)], dtype=np.intp), None, "error", reader)
+    return encoded.codes, classes
 
 
 @dataclass
@@ -155,12 +163,11 @@ class _Reader:
         self.name = name
         self.first_seen: dict[str, tuple[str, Any]] = {}
 
-    def read(self, item: Any, s: int) -> _Part:
-        label = f"{self.name}[{s}]"
+    def read(self, item: Any, label: str) -> _Part:
         if isinstance(item, str | bytes | dict | set | frozenset) or not hasattr(item, "__len__"):
             raise TypeError(f"{label} is {item!r:.60}; expected a 1-D array of labels, one per time step.")
         dtype = getattr(item, "dtype", None)
-        if isinstance(dtype, np.dtype) and getattr(item, "ndim", 1) != 1:
+        if getattr(item, "ndim", 1) != 1:
             shape = f"{item.ndim} dimension(s) {item.shape}"
             raise ValueError(f"{label} has {shape}; expected shape (n_timesteps,).")
         if len(item) == 0:
