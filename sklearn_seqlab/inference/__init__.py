@@ -1,0 +1,16 @@
+"""Stage 2: the compiled inference core, one module per structure.
+
+Every structure offers the same verbs: ``log_partition``, ``marginals``, ``viterbi``, ``score_of``, ``sample``.
+"""
+
+try:
+    from sklearn_seqlab.inference import chain
+except ImportError as error:  # the compiled kernels are missing, or were built for another interpreter
+    raise ImportError(
+        "The compiled kernels of sklearn_seqlab are missing. In a source tree run "
+        "`pip install -e .` (it needs a C compiler) and try again."
+    ) from error
+
+from sklearn_seqlab.inference.chain import ChainScores
+
+__all__ = ["ChainScores", "chain"]

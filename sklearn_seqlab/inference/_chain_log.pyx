@@ -1,0 +1,110 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: initializedcheck=False, freethreading_compatible=True
+"""Sum-product over chains in the log domain: slow, and right for any scores.
+
+Messages are shifted to a largest entry of zero at every step, so that the rounding error of a marginal
+depends on the scores around it and not on the length of the sequence.
+"""
+from libc.math cimport exp, INFINITY
+
+from sklearn_seqlab.inference._vector cimport add, log_sum_exp, max_of
+
+
+def forward(
+    const double[:, ::1] unary,             # IN    (n_total, n_labels), nats
+    const double[:, :, ::1] transition,     # IN    (1 or n_total, n_labels, n_labels), from row to column
+    const Py_ssize_t[::1] offsets,          # IN    (n_sequences + 1,), no empty sequence
+    const Py_ssize_t[::1] sequences,        # IN    which sequences to work on
+    double[::1] row,                        # WORK  (n_labels,)
+    double[:, ::1] log_alpha,               # OUT   (n_total, n_labels), largest entry of a row 0
+    double[::1] log_z,                      # OUT   (n_sequences,), -inf where infeasible
+):
+    """Forward messages and log-partition; O(n_steps * n_labels**2) exponentials."""
+    cdef Py_ssize_t k
+    with nogil:
+        for k in range(sequences.shape[0]):
+            log_z[sequences[k]] = forward_one(
+                unary, transition, offsets[sequences[k]], offsets[sequences[k] + 1], &row[0], log_alpha
+            )
+
+
+def forward_backward(
+    const double[:, ::1] unary,             # IN    (n_total, n_labels), nats
+    const double[:, :, ::1] transition,     # IN    (1 or n_total, n_labels, n_labels), from row to column
+    const Py_ssize_t[::1] offsets,          # IN    (n_sequences + 1,), no empty sequence
+    const Py_ssize_t[::1] sequences,        # IN    which sequences to work on
+    const double[::1] weight,               # IN    (n_sequences,), multiplies the marginals
+    double[:, ::1] rows,                    # WORK  (4, n_labels)
+    double[:, ::1] node,                    # OUT   (n_total, n_labels), weighted marginals, 0 if infeasible
+    double[:, :, ::1] edge,                 # INOUT (1 or n_total, n_labels, n_labels), marginals added here
+    double[::1] log_z,                      # OUT   (n_sequences,), -inf where infeasible
+):
+    """Log-partition and weighted marginals; O(n_steps * n_labels**2) exponentials."""
+    cdef Py_ssize_t n_labels = unary.shape[1], k, s, t, i, j, at
+    cdef double *beta = &rows[0, 0]
+    cdef double *pulled = &rows[1, 0]
+    cdef double *row = &rows[2, 0]
+    cdef double *sums = &rows[3, 0]
+    cdef double norm
+    with nogil:
+        for k in range(sequences.shape[0]):
+            s = sequences[k]
+            log_z[s] = forward_one(unary, transition, offsets[s], offsets[s + 1], row, node)
+            if log_z[s] == -INFINITY:
+                for t in range(offsets[s], offsets[s + 1]):
+                    for j in range(n_labels):
+                        node[t, j] = 0.0
+                continue
+            for j in range(n_labels):
+                beta[j] = 0.0
+            for t in range(offsets[s + 1] - 1, offsets[s] - 1, -1):
+                for j in range(n_labels):
+                    pulled[j] = unary[t, j] + beta[j]
+                    row[j] = node[t, j] + beta[j]
+                norm = log_sum_exp(row, n_labels)
+                for j in range(n_labels):
+                    node[t, j] = weight[s] * exp(row[j] - norm)
+                if t == offsets[s]:
+                    break
+                at = t if transition.shape[0] > 1 else 0
+                for i in range(n_labels):
+                    for j in range(n_labels):
+                        row[j] = transition[at, i, j] + pulled[j]
+                    beta[i] = log_sum_exp(row, n_labels)
+                    sums[i] = node[t - 1, i] + beta[i]
+                norm = log_sum_exp(sums, n_labels)
+                for i in range(n_labels):
+                    if sums[i] == -INFINITY:
+                        continue
+                    for j in range(n_labels):
+                        edge[at, i, j] += weight[s] * exp(
+                            (node[t - 1, i] - norm) + (transition[at, i, j] + pulled[j])
+                        )
+                norm = max_of(beta, n_labels)
+                for i in range(n_labels):
+                    beta[i] -= norm
+
+
+cdef double forward_one(
+    const double[:, ::1] unary, const double[:, :, ::1] transition, Py_ssize_t start, Py_ssize_t stop,
+    double *row, double[:, ::1] log_alpha,
+) noexcept nogil:
+    """Forward messages of rows ``start:stop``; returns the log-partition."""
+    cdef Py_ssize_t n_labels = unary.shape[1], t, i, j, at
+    cdef double log_z = 0.0, lost = 0.0, top
+    for t in range(start, stop):
+        at = t if transition.shape[0] > 1 else 0
+        for j in range(n_labels):
+            if t == start:
+                log_alpha[t, j] = unary[t, j]
+                continue
+            for i in range(n_labels):
+                row[i] = log_alpha[t - 1, i] + transition[at, i, j]
+            log_alpha[t, j] = unary[t, j] + log_sum_exp(row, n_labels)
+        top = max_of(&log_alpha[t, 0], n_labels)
+        if top == -INFINITY:
+            return top
+        for j in range(n_labels):
+            log_alpha[t, j] -= top
+        add(&log_z, &lost, top)
+    return log_z + log_sum_exp(&log_alpha[stop - 1, 0], n_labels)

@@ -1,0 +1,93 @@
+# cython: language_level=3
+"""The few vector operations that every recursion is made of, as C that any compiler can vectorise.
+
+Each loop runs over the contiguous label axis with one accumulator per label, so no re-association is
+needed and results do not depend on compiler flags. Four rows share one pass over the output: loads and
+stores, not arithmetic, bound these loops.
+"""
+
+cdef extern from *:
+    """
+    #include <math.h>
+
+    /* out = x @ matrix, matrix (n, n) in C order; rows whose weight is zero cost nothing. */
+    static CYTHON_INLINE void seqlab_vecmat(
+        double *CYTHON_RESTRICT out, const double *CYTHON_RESTRICT x,
+        const double *CYTHON_RESTRICT matrix, Py_ssize_t n)
+    {
+        Py_ssize_t i = 0, j;
+        for (j = 0; j < n; j++) out[j] = 0.0;
+        for (; i + 3 < n; i += 4) {
+            const double a = x[i], b = x[i + 1], c = x[i + 2], d = x[i + 3];
+            const double *CYTHON_RESTRICT p = matrix + i * n;
+            const double *CYTHON_RESTRICT q = p + n;
+            const double *CYTHON_RESTRICT r = q + n;
+            const double *CYTHON_RESTRICT s = r + n;
+            if (a == 0.0 && b == 0.0 && c == 0.0 && d == 0.0) continue;
+            for (j = 0; j < n; j++) out[j] += (a * p[j] + b * q[j]) + (c * r[j] + d * s[j]);
+        }
+        for (; i < n; i++) {
+            const double a = x[i];
+            const double *CYTHON_RESTRICT p = matrix + i * n;
+            if (a == 0.0) continue;
+            for (j = 0; j < n; j++) out[j] += a * p[j];
+        }
+    }
+
+    /* out = matrix @ x: four rows at a time, one running sum each. */
+    static CYTHON_INLINE void seqlab_matvec(
+        double *CYTHON_RESTRICT out, const double *CYTHON_RESTRICT matrix,
+        const double *CYTHON_RESTRICT x, Py_ssize_t n)
+    {
+        Py_ssize_t i = 0, j;
+        for (; i + 3 < n; i += 4) {
+            const double *CYTHON_RESTRICT p = matrix + i * n;
+            double a = 0.0, b = 0.0, c = 0.0, d = 0.0;
+            for (j = 0; j < n; j++) {
+                a += p[j] * x[j];
+                b += p[n + j] * x[j];
+                c += p[2 * n + j] * x[j];
+                d += p[3 * n + j] * x[j];
+            }
+            out[i] = a; out[i + 1] = b; out[i + 2] = c; out[i + 3] = d;
+        }
+        for (; i < n; i++) {
+            const double *CYTHON_RESTRICT p = matrix + i * n;
+            double a = 0.0;
+            for (j = 0; j < n; j++) a += p[j] * x[j];
+            out[i] = a;
+        }
+    }
+
+    static CYTHON_INLINE double seqlab_max(const double *x, Py_ssize_t n)
+    {
+        double top = x[0];
+        Py_ssize_t j;
+        for (j = 1; j < n; j++) top = x[j] > top ? x[j] : top;
+        return top;
+    }
+
+    /* *sum += term, what rounding drops kept in *lost (Kahan): long sequences keep their digits. */
+    static CYTHON_INLINE void seqlab_add(double *sum, double *lost, double term)
+    {
+        const double y = term - *lost, t = *sum + y;
+        *lost = (t - *sum) - y;
+        *sum = t;
+    }
+
+    /* log(sum(exp(x))); minus infinity if every entry is. */
+    static CYTHON_INLINE double seqlab_log_sum_exp(const double *x, Py_ssize_t n)
+    {
+        const double top = seqlab_max(x, n);
+        double total = 0.0;
+        Py_ssize_t j;
+        if (top == -INFINITY) return top;
+        for (j = 0; j < n; j++) total += exp(x[j] - top);
+        return top + log(total);
+    }
+    """
+    void vecmat "seqlab_vecmat"(double *out, const double *x, const double *matrix, Py_ssize_t n) noexcept nogil
+    void matvec "seqlab_matvec"(double *out, const double *matrix, const double *x, Py_ssize_t n) noexcept nogil
+    double max_of "seqlab_max"(const double *x, Py_ssize_t n) noexcept nogil
+    double log_sum_exp "seqlab_log_sum_exp"(const double *x, Py_ssize_t n) noexcept nogil
+    void add "seqlab_add"(double *sum, double *lost, double term) noexcept nogil

@@ -1,0 +1,33 @@
+"""The inputs of the worked numbers T1 and T2, whose results tests state beside their assertions."""
+
+import numpy as np
+
+
+def t1():
+    """One chain: unary (5, 3), transition, initial, final, and transitions that vary with time."""
+    t, p = np.arange(5)[:, None], np.arange(2)
+    X = np.sin(0.7 * (t + 1) * (p + 1))
+    coef = np.cos(1.1 * (np.arange(3)[:, None] + 1) + 0.5 * (p + 1))
+    i, j = np.arange(3)[:, None], np.arange(3)
+    transition = 0.3 * np.sin(1 + 2 * i + j)
+    varying = np.array([transition + 0.2 * (i - j) * np.cos(step) for step in range(5)])
+    return X @ coef.T, transition, 0.1 * np.arange(3), -0.2 * np.arange(3), varying
+
+
+def t2():
+    """Four sequences of 3 to 6 steps with two features and three labels."""
+    X, y = [], []
+    for n in range(4):
+        t = np.arange(3 + n)
+        X.append(np.sin(0.7 * (t[:, None] + 1) * (np.arange(2) + 1) + n))
+        y.append((t + t * n // 2 + n) % 3)
+    return X, y
+
+
+def t2_partial():
+    """T2 with every other label hidden."""
+    X, y = t2()
+    return X, [
+        [None if (t + n) % 2 == 1 else int(label) for t, label in enumerate(labels)]
+        for n, labels in enumerate(y)
+    ]
