@@ -1,0 +1,265 @@
+"""True and predicted label sequences side by side: the only place where metrics check their inputs."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import UndefinedMetricWarning
+
+from sklearn_seqlab.sequences import CANDIDATES, MISSING, LabelCodes, encode_labels
+from sklearn_seqlab.sequences._batch import as_items
+
+__all__ = ["AlignedLabels", "align", "check_weights", "label_positions", "split_levels", "undefined"]
+
+
+@dataclass(frozen=True, eq=False)
+class AlignedLabels:
+    """Packed true and predicted labels, as positions in the same classes.
+
+    With several levels pooled, every level of a sequence is a stretch of rows of its own: ``n_stretches`` is
+    the number of sequences times the number of levels.
+
+    Attributes
+    ----------
+    true, pred : ndarray of shape (n_total,), dtype=intp
+        Positions in ``classes``; negative where there is no label.
+    offsets : ndarray of shape (n_stretches + 1,), dtype=intp
+    sequence : ndarray of shape (n_stretches,), dtype=intp
+        The sequence to which a stretch belongs.
+    weight : ndarray of shape (n_sequences,) or None
+    classes : ndarray of shape (n_labels,)
+        Sorted; object dtype only if pooled levels have labels of different types.
+    """
+
+    true: np.ndarray
+    pred: np.ndarray
+    offsets: np.ndarray
+    sequence: np.ndarray
+    weight: np.ndarray | None
+    classes: np.ndarray
+
+    @property
+    def is_scored(self) -> np.ndarray:
+        """Whether the true label of a row is known; bool of shape (n_total,)."""
+        return self.true >= 0
+
+    @property
+    def sequence_of_row(self) -> np.ndarray:
+        return np.repeat(self.sequence, np.diff(self.offsets))
+
+    @property
+    def row_weight(self) -> np.ndarray | None:
+        """Every row bears the weight of its sequence; None for equal weights."""
+        return None if self.weight is None else self.weight[self.sequence_of_row]
+
+    @property
+    def has_weight(self) -> bool:
+        """Whether at least one scored row has a weight above zero."""
+        scored = self.is_scored
+        return bool(scored.any()) if self.weight is None else bool((self.row_weight[scored] > 0).any())
+
+
+def align(
+    y_true: Iterable[Any],
+    y_pred: Iterable[Any],
+    *,
+    level: int | None = None,
+    sample_weight: Any = None,
+) -> AlignedLabels:
+    """Check true and predicted label sequences and lay them side by side.
+
+    Raises
+    ------
+    ValueError
+        If numbers or lengths differ, if ``level`` does not exist, or if ``y_pred`` misses a label at a step
+        whose true label is known.
+    TypeError
+        If labels of different types are compared.
+    """
+    true_levels = split_levels(y_true, level, "y_true")
+    pred_levels = split_levels(y_pred, level, "y_pred")
+    if len(pred_levels) != len(true_levels):
+        raise ValueError(f"y_pred has {len(pred_levels)} level(s), but y_true has {len(true_levels)}.")
+    pairs = [
+        _align_level(true, pred, level if level is not None else d, len(true_levels) > 1)
+        for d, (true, pred) in enumerate(zip(true_levels, pred_levels, strict=True))
+    ]
+    n_sequences = len(pairs[0][2]) - 1
+    classes, true, pred = _merge([pair[3] for pair in pairs], [p[0] for p in pairs], [p[1] for p in pairs])
+    lengths = np.concatenate([np.diff(pair[2]) for pair in pairs])
+    return AlignedLabels(
+        true=true,
+        pred=pred,
+        offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.intp),
+        sequence=np.tile(np.arange(n_sequences), len(pairs)),
+        weight=check_weights(sample_weight, n_sequences),
+        classes=classes,
+    )
+
+
+def split_levels(y: Iterable[Any], level: int | None, name: str) -> list[list[Any]]:
+    """One list of 1-D label sequences per level; ``level`` picks one of them."""
+    items = as_items(y, name=name, wish="(n_timesteps,) or (n_timesteps, n_levels) of labels per sequence")
+    if level is not None and (isinstance(level, bool) or not isinstance(level, Integral)):
+        raise TypeError(f"level is {level!r}; expected an int or None.")
+    columns = [_columns(item, f"{name}[{s}]") for s, item in enumerate(items)]
+    n_levels = len(columns[0])
+    for s, found in enumerate(columns):
+        if len(found) != n_levels:
+            raise ValueError(f"{name}[{s}] has {len(found)} level(s), but {name}[0] has {n_levels}.")
+    if level is None:
+        return [[found[d] for found in columns] for d in range(n_levels)]
+    if not -n_levels <= level < n_levels:
+        raise ValueError(f"level is {level}, but {name} has {n_levels} level(s).")
+    return [[found[level] for found in columns]]
+
+
+def _columns(item: Any, label: str) -> list[Any]:
+    """The levels of one sequence as 1-D label sequences (a 1-D one is its own only level)."""
+    if hasattr(item, "iloc") and getattr(item, "ndim", 1) == 2:
+        columns = [item.iloc[:, d] for d in range(item.shape[1])]
+    elif isinstance(item, np.ndarray) and item.ndim == 2:
+        columns = [item[:, d] for d in range(item.shape[1])]
+    elif (
+        isinstance(item, list | tuple)
+        and item
+        and all(isinstance(r, list | tuple | np.ndarray) for r in item)
+    ):
+        widths = {len(row) for row in item}
+        if len(widths) > 1:
+            raise ValueError(
+                f"{label} has rows of {sorted(widths)} labels; expected (n_timesteps, n_levels)."
+            )
+        columns = [[row[d] for row in item] for d in range(widths.pop())]
+    else:
+        return [item]
+    if not columns:
+        raise ValueError(f"{label} has 0 levels; at least one is needed.")
+    return columns
+
+
+def _align_level(
+    y_true: list[Any], y_pred: list[Any], level: int, several: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(true codes, predicted codes, offsets, classes) of one level."""
+    true, true_classes = encode_labels(y_true, name="y_true")
+    pred, pred_classes = encode_labels(y_pred, name="y_pred")
+    if pred.n_sequences != true.n_sequences:
+        raise ValueError(
+            f"y_pred has {pred.n_sequences} label sequences, but y_true has {true.n_sequences} "
+            "(inconsistent numbers of samples)."
+        )
+    lengths = np.diff(true.offsets), np.diff(pred.offsets)
+    if not np.array_equal(*lengths):
+        s = int(np.argmax(lengths[0] != lengths[1]))
+        raise ValueError(f"y_pred[{s}] has {lengths[1][s]} labels, but y_true[{s}] has {lengths[0][s]}.")
+    _check_predicted(true, pred, true_classes, f", level {level}" if several else "")
+    if len(true_classes) and len(pred_classes) and true_classes.dtype.kind != pred_classes.dtype.kind:
+        a, b = true_classes.tolist()[0], pred_classes.tolist()[0]
+        raise TypeError(
+            f"y_true holds {type(a).__name__} labels ({a!r}), "
+            f"but y_pred holds {type(b).__name__} ones ({b!r})."
+        )
+    classes, (true_codes, pred_codes) = _union([true_classes, pred_classes], [true.codes, pred.codes])
+    return true_codes, pred_codes, true.offsets, classes
+
+
+def _check_predicted(true: LabelCodes, pred: LabelCodes, classes: np.ndarray, where: str) -> None:
+    is_lacking = (true.codes >= 0) & (pred.codes < 0)
+    if not is_lacking.any():
+        return
+    row = int(np.argmax(is_lacking))
+    s = int(np.searchsorted(true.offsets, row, side="right")) - 1
+    t = row - int(true.offsets[s])
+    fact = {MISSING: "missing", CANDIDATES: "a set of candidates"}[int(pred.codes[row])]
+    label = classes[true.codes[row]].item()
+    raise ValueError(
+        f"y_pred[{s}][{t}]{where} is {fact}, but y_true[{s}][{t}] is {label!r}; "
+        "a label is needed wherever the true one is known."
+    )
+
+
+def _union(classes: list[np.ndarray], codes: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Common classes, and codes that refer to them; the classes are of one type or empty."""
+    filled = [c for c in classes if len(c)]
+    union = np.unique(np.concatenate(filled)) if filled else np.empty(0, dtype="U1")
+    moved = []
+    for own, code in zip(classes, codes, strict=True):
+        # negative codes index from the end: the entries appended here keep them as they are
+        position = (
+            np.append(np.searchsorted(union, own), [-3, -2, -1]) if len(own) else np.array([-3, -2, -1])
+        )
+        moved.append(position[code].astype(np.intp, copy=False))
+    return union, moved
+
+
+def _merge(
+    classes: list[np.ndarray], true: list[np.ndarray], pred: list[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The levels end to end; equal labels of two levels are one class."""
+    kinds = {c.dtype.kind for c in classes if len(c)}
+    if len(kinds) <= 1:
+        union, moved = _union(classes * 2, true + pred)
+    else:
+        labels = [label for kind in sorted(kinds) for label in _labels_of_kind(classes, kind)]
+        union = np.empty(len(labels), dtype=object)
+        union[:] = labels
+        place = {(type(label), label): k for k, label in enumerate(labels)}
+        moved = []
+        for own, code in zip(classes * 2, true + pred, strict=True):
+            position = [place[type(label), label] for label in own.tolist()]
+            moved.append(np.array([*position, -3, -2, -1], dtype=np.intp)[code])
+    return union, np.concatenate(moved[: len(true)]), np.concatenate(moved[len(true) :])
+
+
+def _labels_of_kind(classes: list[np.ndarray], kind: str) -> list[Any]:
+    return np.unique(np.concatenate([c for c in classes if len(c) and c.dtype.kind == kind])).tolist()
+
+
+def check_weights(sample_weight: Any, n_sequences: int) -> np.ndarray | None:
+    """One finite weight of at least 0 per sequence, or None."""
+    if sample_weight is None:
+        return None
+    weight = np.asarray(sample_weight)
+    if weight.dtype.kind not in "biuf":
+        raise TypeError(f"sample_weight has dtype {weight.dtype}; expected numbers, one per sequence.")
+    if weight.shape != (n_sequences,):
+        raise ValueError(
+            f"sample_weight has shape {weight.shape}; expected ({n_sequences},), one per sequence."
+        )
+    weight = weight.astype(np.float64)
+    if not (np.isfinite(weight) & (weight >= 0)).all():
+        s = int(np.argmin(np.isfinite(weight) & (weight >= 0)))
+        raise ValueError(f"sample_weight[{s}] is {weight[s]}; expected a finite number of at least 0.")
+    return weight
+
+
+def label_positions(labels: Any, classes: np.ndarray, *, name: str = "labels") -> np.ndarray:
+    """Positions of ``labels`` in ``classes``; -1 for a label that does not occur."""
+    wanted = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+    if isinstance(labels, str | bytes) or not wanted:
+        raise ValueError(f"{name} is {labels!r:.60}; expected a list with at least one label.")
+    wanted = [label.item() if isinstance(label, np.generic) else label for label in wanted]
+    for k, label in enumerate(wanted):
+        if not isinstance(label, str | int):
+            raise TypeError(f"{name}[{k}] is {label!r:.60}; expected a str, int or bool.")
+    place = {(isinstance(label, bool), label): k for k, label in enumerate(classes.tolist())}
+    positions = np.array([place.get((isinstance(label, bool), label), -1) for label in wanted], dtype=np.intp)
+    if len(set(wanted)) < len(wanted):
+        raise ValueError(f"{name} is {labels!r:.60}; a label occurs more than once.")
+    return positions
+
+
+def undefined(metric: str) -> float:
+    """NaN, with the warning that says why."""
+    warnings.warn(
+        f"{metric} is undefined and set to nan: y_true has no labelled step with a weight above zero.",
+        UndefinedMetricWarning,
+        stacklevel=3,
+    )
+    return float("nan")
