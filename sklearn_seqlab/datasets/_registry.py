@@ -1,0 +1,151 @@
+"""Where public data comes from and what its bytes must be."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["FILES", "PublicFile"]
+
+
+class PublicFile(NamedTuple):
+    """One file of a public data set.
+
+    Parameters
+    ----------
+    sha256 : str
+        Of the uncompressed bytes.
+    url : str
+        Public source of the file, or of a zip archive that holds it.
+    member : str or None
+        Name of the file in the archive at `url`; None: `url` is the file.
+    """
+
+    sha256: str
+    url: str
+    member: str | None = None
+
+
+_RAW = "https://raw.githubusercontent.com"
+_CRFPP = f"{_RAW}/taku910/crfpp/c603ea6/example"
+_CONLL2000 = f"{_RAW}/nltk/nltk_data/5db857e/packages/corpora/conll2000.zip"
+_UBICOMP = f"{_RAW}/tcsvn/pyadlml/58fae5fd739334b1087e018c6bfdefdde21a9781/datasets/kasteren"
+_TL = f"{_RAW}/agnesvanbelle/TL/22d0103/source/source-code/data_conversion"
+_HOUSES = f"{_RAW}/CyriacAzefack/Frailty_Box/3df8db9/input"
+
+# Path below the data folder -> file. In the data folder each may also be gzipped, as path + ".gz".
+FILES: dict[str, PublicFile] = {
+    "conll2000/test.txt": PublicFile(
+        "73b7b1e565fa75a1e22fe52ecdf41b6624d6f59dacb591d44252bf4d692b1628",
+        _CONLL2000,
+        member="conll2000/test.txt",
+    ),
+    "conll2000/train.txt": PublicFile(
+        "82033cd7a72b209923a98007793e8f9de3abc1c8b79d646c50648eb949b87cea",
+        _CONLL2000,
+        member="conll2000/train.txt",
+    ),
+    "crfpp/JapaneseNE/template": PublicFile(
+        "5c2735c3a4287056bbc67223443c75e926201fc1295f3be787391922933ef2bd",
+        f"{_CRFPP}/JapaneseNE/template",
+    ),
+    "crfpp/JapaneseNE/test.data": PublicFile(
+        "f8e5f52d5cb23f6744e13de9f6a9a869a47cb0687a11b90e8978b85dcba691fe",
+        f"{_CRFPP}/JapaneseNE/test.data",
+    ),
+    "crfpp/JapaneseNE/train.data": PublicFile(
+        "de24257c3c1429b6c0be60728d6b225ccc0c2274d8b76e83977549495b9c8f27",
+        f"{_CRFPP}/JapaneseNE/train.data",
+    ),
+    "crfpp/basenp/template": PublicFile(
+        "ddbd16fe5459c5d5baf10932f7d938dc5e91a52558b1bac60ecfb43f702e5d7e",
+        f"{_CRFPP}/basenp/template",
+    ),
+    "crfpp/basenp/test.data": PublicFile(
+        "b85caf6b655c5600fa638754880bb524f7c0f0c3fdfd186f9dbd7f5839231885",
+        f"{_CRFPP}/basenp/test.data",
+    ),
+    "crfpp/basenp/train.data": PublicFile(
+        "eff25bc47150895e6234d439652efa8ebd598f69da28289d9f448468a2a0cba7",
+        f"{_CRFPP}/basenp/train.data",
+    ),
+    "crfpp/chunking/template": PublicFile(
+        "7529f65974655f60293637cb4aae34a3fa486de25c567d0949bec15e5d96a76b",
+        f"{_CRFPP}/chunking/template",
+    ),
+    "crfpp/chunking/test.data": PublicFile(
+        "066c6c2ec7d276b008928401b1bd17b28c0f97cd41404f629784b3c7743b778d",
+        f"{_CRFPP}/chunking/test.data",
+    ),
+    "crfpp/chunking/train.data": PublicFile(
+        "ff9a48ed819c8c235e5f6172b1bfb39b3d65f1fab578ae80fd5396f19597a3b7",
+        f"{_CRFPP}/chunking/train.data",
+    ),
+    "crfpp/seg/template": PublicFile(
+        "0e1d4090dff7a36e0aba7438f8cbf3fd981b6c72fb9ac210efaa587fc699ddc8",
+        f"{_CRFPP}/seg/template",
+    ),
+    "crfpp/seg/test.data": PublicFile(
+        "c6d930fbf2b6f293e8b4524286e44e997188ef667d30df9318ed49b7022a34c9",
+        f"{_CRFPP}/seg/test.data",
+    ),
+    "crfpp/seg/train.data": PublicFile(
+        "f3d00c3bb22417c3df17cbbfa1b73485789987742b2899c643b78480d580d73d",
+        f"{_CRFPP}/seg/train.data",
+    ),
+    "kasteren_tl2010/KA_activity_labels.csv": PublicFile(
+        "7d510860f2b0a72fd7ae596038d1b242716e07f61f294f029c3730fdc5674b50",
+        f"{_HOUSES}/KA%20House/KA_activity_labels.csv",
+    ),
+    "kasteren_tl2010/KA_sensor_labels.csv": PublicFile(
+        "4740435a159e5d72938fda14ae47176647c5e732e767048a40f7444ddb63d2f9",
+        f"{_HOUSES}/KA%20House/KA_sensor_labels.csv",
+    ),
+    "kasteren_tl2010/KB_activity_labels.csv": PublicFile(
+        "e5dcae9e4e862fc255266b6602349dc3b24ade5a696331ff241f0992cfe3917d",
+        f"{_HOUSES}/KB%20House/KB_activity_labels.csv",
+    ),
+    "kasteren_tl2010/KB_sensor_labels.csv": PublicFile(
+        "35b3a2d9d31638028fc16618efd588610cd018a8a7026fa1f7f6857b7bb0ae4b",
+        f"{_HOUSES}/KB%20House/KB_sensor_labels.csv",
+    ),
+    "kasteren_tl2010/KC_activity_labels.csv": PublicFile(
+        "8f319878f9870b79260641ff80e9efc670549942e83511ac980e06b2b79df6eb",
+        f"{_HOUSES}/KC%20House/KC_activity_labels.csv",
+    ),
+    "kasteren_tl2010/KC_sensor_labels.csv": PublicFile(
+        "62f1f99c463db7f165b38c57da3e637053aa2ef9ab0fcbdd68e4c304272a23fd",
+        f"{_HOUSES}/KC%20House/KC_sensor_labels.csv",
+    ),
+    "kasteren_tl2010/houseA-as.txt": PublicFile(
+        "82bf17627af4b55573a48f97c62818f2024ea6cc4ed8fddd8e0b585b67c2bf03",
+        f"{_TL}/houseA-as.txt",
+    ),
+    "kasteren_tl2010/houseA-ss.txt": PublicFile(
+        "cae092c690a08b813a9beb0c744d0f05fa7da18fe00461c5e9abbcc5f24182f7",
+        f"{_TL}/houseA-ss.txt",
+    ),
+    "kasteren_tl2010/houseB-as.txt": PublicFile(
+        "3907db80ba87d2c95ae8f0d7dbf645fd0c0d8b9c760c119c5d2e1f32d8533358",
+        f"{_TL}/houseB-as.txt",
+    ),
+    "kasteren_tl2010/houseB-ss.txt": PublicFile(
+        "6664b1b3ec16e8ab0dc09c53c3dc5e6838f152d096b4063d8ae422d0fc308370",
+        f"{_TL}/houseB-ss.txt",
+    ),
+    "kasteren_tl2010/houseC-as.txt": PublicFile(
+        "82dbf7f0528bb37b6c682bdf5e954633c4e01ab4c25a8325a6fcf7012aaa7d5d",
+        f"{_TL}/houseC-as.txt",
+    ),
+    "kasteren_tl2010/houseC-ss.txt": PublicFile(
+        "6f976c1ae40068551d2b0068a74e82df1731c5cd42e793f089283daba229ea39",
+        f"{_TL}/houseC-ss.txt",
+    ),
+    "kasteren_ubicomp2008/kasterenActData.txt": PublicFile(
+        "36f600f1fa47b98b7ea332b9762a3d2a67e86beea61e315fbff763a985bfdbc2",
+        f"{_UBICOMP}/kasterenActData.txt",
+    ),
+    "kasteren_ubicomp2008/kasterenSenseData.txt": PublicFile(
+        "6c8f828a1f121eeea449e354e30964d34339de0723223619d3d2b8458fcbb24c",
+        f"{_UBICOMP}/kasterenSenseData.txt",
+    ),
+}
