@@ -1,5 +1,7 @@
 """The chain core against enumeration, worked numbers and its own certificate."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -40,7 +42,7 @@ def batches(draw):
 
 
 def enumerated(scores, offsets, allowed):
-    for start, stop in zip(offsets[:-1], offsets[1:], strict=True):
+    for start, stop in itertools.pairwise(offsets):
         varying = scores.transition.ndim == 3
         transition = scores.transition[start:stop] if varying else scores.transition
         mask = None if allowed is None else allowed[start:stop]

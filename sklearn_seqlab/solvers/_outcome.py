@@ -1,0 +1,72 @@
+"""What every solver takes and what it returns."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+__all__ = ["Objective", "SolverOutcome", "report"]
+
+
+class Objective(Protocol):
+    """A function to minimise; a solver knows no more of a model than this.
+
+    Attributes
+    ----------
+    n_coef : int
+    curvature : ndarray of shape (n_coef,)
+        A positive estimate of the diagonal of the Hessian. It scales the variables, which makes steps
+        and stopping rules independent of the units of the features.
+    l1 : ndarray of shape (n_coef,) or None
+        Weight of the absolute value of each coefficient; ``value_and_gradient`` leaves this term out.
+    """
+
+    n_coef: int
+    curvature: np.ndarray
+    l1: np.ndarray | None
+
+    def value_and_gradient(self, coef: np.ndarray) -> tuple[float, np.ndarray]:
+        """Value and gradient of the smooth part at ``coef``."""
+        ...
+
+
+@dataclass
+class SolverOutcome:
+    """The best point found.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_coef,)
+    value : float
+        Of the whole objective, absolute values included.
+    n_iter : int
+    converged : bool
+    message : str
+        Why the solver stopped.
+    history : list of float
+        Objective at the start and after each iteration.
+    interrupted : bool
+        Whether the user pressed Ctrl-C.
+    """
+
+    coef: np.ndarray
+    value: float
+    n_iter: int
+    converged: bool
+    message: str
+    history: list[float] = field(default_factory=list)
+    interrupted: bool = False
+
+
+def report(outcome: SolverOutcome, cure: str) -> None:
+    """Warn, in one place for all estimators, where a solver has not converged."""
+    if not outcome.converged and not outcome.interrupted:
+        warnings.warn(
+            f"The solver stopped after {outcome.n_iter} iterations: {outcome.message}. {cure}",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
