@@ -1,5 +1,6 @@
 """Sequence labelling with a scikit-learn interface: a label for every time step of every sequence."""
 
 from sklearn_seqlab._version import __version__
+from sklearn_seqlab.crf import LinearChainCRF
 
-__all__ = ["__version__"]
+__all__ = ["LinearChainCRF", "__version__"]

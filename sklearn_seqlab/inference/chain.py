@@ -5,8 +5,8 @@ A labelling ``y`` of a sequence scores the sum of ``unary[t, y[t]]`` over its st
 ``exp(score - log_partition)``. Scores are in nats, and minus infinity forbids.
 
 Sums run in scaled probabilities with a certificate; a sequence that fails it is redone in the log domain,
-so every answer is right to rounding. ``forward_backward`` and ``best_path`` are the trusted inner forms
-that estimators call on arrays of their own making; everything else checks its arguments.
+so every answer is right to rounding. ``partition``, ``forward_backward``, ``best_path`` and ``path_score``
+are the trusted inner forms that estimators call on arrays of their own making; the public verbs check.
 """
 
 from __future__ import annotations
@@ -102,19 +102,7 @@ def log_partition(scores: ChainScores, offsets: ArrayLike, allowed: ArrayLike | 
     Time O(n_total * n_labels**2), after ``spec`` "chain models" 2; a chain whose moves differ by more than
     300 nats (a forbidden one, say) is summed in the log domain.
     """
-    unary, transition, offsets = _folded(scores, offsets, allowed)
-    log_z = np.empty(len(offsets) - 1)
-    n_labels = unary.shape[1]
-    if _widest_range(transition) <= _LARGEST_SAFE_RANGE:
-        factors, log_factors = _factors(transition)
-        _chain_scaled.forward(unary, factors, log_factors, offsets, np.empty((3, n_labels)), log_z)
-        redo = np.flatnonzero(log_z == -np.inf)
-    else:
-        redo = np.arange(len(log_z))
-    if len(redo):
-        row, log_alpha = np.empty(n_labels), np.empty_like(unary)
-        _chain_log.forward(unary, _stacked(transition), offsets, redo, row, log_alpha, log_z)
-    return log_z
+    return partition(*_folded(scores, offsets, allowed))
 
 
 def marginals(
@@ -412,15 +400,31 @@ def forward_backward(
     return log_z, node, edge if varying else edge[0]
 
 
+def partition(unary: np.ndarray, transition: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Log-partition of trusted arrays; see :func:`log_partition` and :func:`forward_backward`."""
+    log_z = np.empty(len(offsets) - 1)
+    n_labels = unary.shape[1]
+    if _widest_range(transition) <= _LARGEST_SAFE_RANGE:
+        factors, log_factors = _factors(transition)
+        _chain_scaled.forward(unary, factors, log_factors, offsets, np.empty((3, n_labels)), log_z)
+        redo = np.flatnonzero(log_z == -np.inf)
+    else:
+        redo = np.arange(len(log_z))
+    if len(redo):
+        row, log_alpha = np.empty(n_labels), np.empty_like(unary)
+        _chain_log.forward(unary, _stacked(transition), offsets, redo, row, log_alpha, log_z)
+    return log_z
+
+
 def best_path(
-    unary: np.ndarray, transition: np.ndarray, offsets: np.ndarray
+    unary: np.ndarray, transition: np.ndarray, offsets: np.ndarray, first: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
     """Best labelling of trusted arrays; see :func:`viterbi` and :func:`forward_backward`."""
     n_labels, longest = unary.shape[1], int(np.diff(offsets).max())
     codes, best = np.empty(len(unary), dtype=np.intp), np.empty(len(offsets) - 1)
     delta, previous = np.empty((2, n_labels)), np.empty((longest, n_labels), dtype=np.intp)
     _chain_viterbi.viterbi(unary, _stacked(transition), offsets, delta, previous, codes, best)
-    raise_if_infeasible(best, unary, transition, offsets)
+    raise_if_infeasible(best, unary, transition, offsets, first)
     return codes, best
 
 

@@ -1,0 +1,158 @@
+"""What every estimator of this library is: tags, checks at predict, score, and the state it pickles."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import InconsistentVersionWarning
+from sklearn.utils import Tags, TargetTags
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_seqlab._sklearn_private import _check_feature_names
+from sklearn_seqlab._version import __version__
+from sklearn_seqlab.metrics import micro_accuracy_score
+from sklearn_seqlab.sequences import PackedBatch, pack
+
+__all__ = ["SequenceLabeler", "SequenceTags", "SequenceTargetTags"]
+
+
+@dataclass(slots=True)
+class SequenceTargetTags(TargetTags):
+    """scikit-learn's target tags and what an estimator accepts as labels.
+
+    Attributes
+    ----------
+    missing_labels : bool
+        Steps without a label are accepted by ``fit``, and known labels by ``predict``.
+    candidate_sets : bool
+        A step may carry a set of candidate labels.
+    multi_level : bool
+        Labels may have several levels, (n_timesteps, n_levels).
+    """
+
+    missing_labels: bool = False
+    candidate_sets: bool = False
+    multi_level: bool = False
+
+
+@dataclass(slots=True)
+class SequenceTags(Tags):
+    """scikit-learn's tags and the verbs beyond ``fit``, ``predict`` and ``score``.
+
+    Attributes
+    ----------
+    regularisation : str or None
+        Name of the parameter to search over first.
+    probabilities : bool
+        ``predict_proba`` and ``decoding="marginal"``.
+    pairwise : bool
+        ``predict_pairwise``.
+    likelihood : bool
+        ``log_likelihood``.
+    sampling : bool
+        ``sample``.
+    n_best : bool
+        ``predict_n_best``.
+    max_marginals : bool
+        ``decision_function``.
+    """
+
+    regularisation: str | None = None
+    probabilities: bool = False
+    pairwise: bool = False
+    likelihood: bool = False
+    sampling: bool = False
+    n_best: bool = False
+    max_marginals: bool = False
+
+
+class SequenceLabeler(BaseEstimator):
+    """Base class of all estimators: labels every time step of every sequence.
+
+    A subclass defines ``fit`` and ``predict``, sets ``classes_`` and ``n_features_in_``, and says in
+    ``__sklearn_tags__`` which further verbs it has.
+    """
+
+    def __sklearn_tags__(self) -> SequenceTags:
+        inherited = super().__sklearn_tags__()
+        # estimator_type stays None: scikit-learn's helpers for classifiers expect y to be one array
+        tags = SequenceTags(**{field.name: getattr(inherited, field.name) for field in fields(inherited)})
+        target = {field.name: getattr(inherited.target_tags, field.name) for field in fields(TargetTags)}
+        tags.target_tags = SequenceTargetTags(**target | {"required": True})
+        tags.input_tags.two_d_array = False
+        tags.input_tags.sparse = True
+        return tags
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Micro accuracy: share of the labelled steps that ``predict`` gets right.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (n_timesteps, n_features)
+        y : list of array-like of shape (n_timesteps,)
+            Steps without a label are left out.
+        sample_weight : array-like of shape (n_sequences,), default=None
+
+        Returns
+        -------
+        score : float
+        """
+        return micro_accuracy_score(y, self.predict(X), sample_weight=sample_weight)
+
+    def _pack(self, X: Any) -> PackedBatch:
+        """Check and pack sequences for a fitted estimator."""
+        check_is_fitted(self)
+        batch = pack(X, n_features=self.n_features_in_)
+        _check_feature_names(self, X[0], reset=False)
+        return batch
+
+    def _set_input_attributes(self, batch: PackedBatch) -> None:
+        """Assign what ``fit`` saw of the features."""
+        self.n_features_in_ = batch.n_features
+        if batch.feature_names is not None:
+            self.feature_names_in_ = batch.feature_names
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(super().__getstate__(), _sklearn_seqlab_version=__version__)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        version = state.pop("_sklearn_seqlab_version", "unknown")
+        if version != __version__:
+            warnings.warn(
+                InconsistentVersionWarning(
+                    estimator_name=type(self).__name__,
+                    current_sklearn_version=__version__,
+                    original_sklearn_version=version,
+                ),
+                stacklevel=2,
+            )
+        super().__setstate__(state)
+
+
+def check_sequence_weight(sample_weight: ArrayLike | None, n_sequences: int) -> np.ndarray:
+    """One finite, nonnegative weight per sequence, not all of them zero; None for ones."""
+    if sample_weight is None:
+        return np.ones(n_sequences)
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.ndim == 0:
+        weight = np.full(n_sequences, float(weight))
+    if weight.shape != (n_sequences,):
+        raise ValueError(
+            f"sample_weight has shape {weight.shape}; expected one weight per sequence, ({n_sequences},)."
+        )
+    wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if len(wrong):
+        raise ValueError(
+            f"sample_weight[{wrong[0]}] is {weight[wrong[0]]}; expected a finite number of at least 0."
+        )
+    if not weight.any():
+        raise ValueError("sample_weight is zero for every sequence.")
+    return weight

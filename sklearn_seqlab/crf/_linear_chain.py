@@ -1,0 +1,391 @@
+"""Linear-chain conditional random field."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from sklearn_seqlab import _parallel
+from sklearn_seqlab._chain_labeler import ProbabilisticChainLabeler
+from sklearn_seqlab._progress import Progress
+from sklearn_seqlab._sklearn_private import Interval, StrOptions, _fit_context
+from sklearn_seqlab.base import SequenceTags, check_sequence_weight
+from sklearn_seqlab.inference import chain
+from sklearn_seqlab.objectives import ChainCoefficients, ChainLogLikelihood, linear_scores
+from sklearn_seqlab.sequences import LabelCodes, PackedBatch, encode_labels, pack
+from sklearn_seqlab.solvers import lbfgs, owlqn, report
+
+__all__ = ["LinearChainCRF"]
+
+# With "auto", weights are restricted to observed pairs where all pairs would be more than this.
+_MANY_WEIGHTS = 1_000_000
+
+
+class LinearChainCRF(ProbabilisticChainLabeler):
+    """Linear-chain conditional random field.
+
+    The probability of a labelling is proportional to the exponential of the sum, over time steps, of the
+    weights of its labels for the inputs and of the weights of its moves from label to label.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Inverse strength of the penalty; it multiplies the summed loss, as in
+        :class:`~sklearn.linear_model.LogisticRegression`. In CRFsuite's terms ``c2 = (1 - l1_ratio) / (2 C)``
+        and ``c1 = l1_ratio / C``; CRF++'s ``-c`` is ``C``.
+    l1_ratio : float, default=0.0
+        Share of the l1 norm in the elastic-net penalty; 1 is the lasso.
+    loss : {"log", "softmax_margin"}, default="log"
+        "log" is the negative conditional log-likelihood. "softmax_margin" adds the ``cost`` of wrong labels
+        inside the partition function, a convex bound on the expected cost.
+    cost : float or array-like of shape (n_labels, n_labels), default=1.0
+        For "softmax_margin", in nats: the cost of any wrong step, or ``cost[true, predicted]`` in the order
+        of ``classes_``, with a zero diagonal.
+    solver : {"auto", "lbfgs", "owlqn"}, default="auto"
+        "lbfgs" for ``l1_ratio=0``, "owlqn" for any; "auto" takes the first that can.
+    fit_intercept : bool, default=True
+        Whether each label has a constant score; it is not penalised.
+    start_end : bool, default=True
+        Whether each label has a weight at the first and one at the last step of a sequence.
+    transition_features : {"none", "all"} or array-like of int, default="none"
+        Columns of ``X`` that also weigh moves: their value at step ``t`` counts for the move from ``t - 1``
+        into ``t``.
+    allowed_transitions : None, "observed" or bool array-like of shape (n_labels, n_labels), default=None
+        Moves that may happen, from row to column in the order of ``classes_``; None allows all, "observed"
+        those between neighbouring labels of ``y``. All others have probability zero.
+    restrict_features : bool or "auto", default=False
+        Whether only those pairs of feature and label have a weight that occur together in the training
+        data. It saves memory and time on wide sparse data, and loses the weights that speak against a
+        label. "auto" restricts sparse data of more than a million pairs. A step whose label is hidden
+        counts for all labels that it may have.
+    min_count : int, default=1
+        With restricted features, how often a pair must occur.
+    decoding : {"map", "marginal"}, default="map"
+        Whether ``predict`` gives the most probable sequence, or at each step the most probable label.
+    class_weight : None, "balanced" or dict, default=None
+        Weights of labels. The likelihood of a sequence does not split over its steps, so a sequence weighs
+        the mean of the weights of its labels. "balanced" is inversely proportional to label frequencies.
+    max_iter : int, default=200
+        Largest number of iterations of the solver.
+    tol : float, default=1e-4
+        Stop where the largest entry of the gradient, in scaled variables, fell to ``tol`` of what it was (or
+        of one), or where ten iterations lowered the objective by less than ``tol / 10`` of its value.
+    warm_start : bool, default=False
+        Whether ``fit`` starts from the last solution, provided labels and features are the same.
+    n_jobs : int or None, default=None
+        Threads in ``fit`` and ``predict``. Results do not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Not used by the solvers at present.
+    verbose : int, default=0
+        1 shows the progress of ``fit``.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_labels,)
+        Sorted labels.
+    coef_ : ndarray or csr_array of shape (n_labels, n_features)
+        Weights of the features; sparse if restricted.
+    intercept_ : ndarray of shape (n_labels,)
+    transition_coef_ : ndarray of shape (n_labels, n_labels)
+        Weights of moves from row to column; minus infinity where forbidden.
+    edge_coef_ : ndarray of shape (n_labels, n_labels, n_transition_features)
+        Weights of the transition features.
+    transition_features_ : ndarray of int of shape (n_transition_features,)
+    start_coef_, end_coef_ : ndarray of shape (n_labels,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Where ``X`` held data frames.
+    n_iter_ : int
+    loss_curve_ : ndarray of shape (n_iter_ + 1,)
+        Objective at the start and after each iteration, in nats.
+
+    Notes
+    -----
+    An iteration takes O(stored features * n_labels + n_total * n_labels**2) time. With complete labels the
+    objective is convex and the optimum unique (for ``l1_ratio < 1``); with partial labels it is not, and the
+    solver, started at zero, finds a stationary point.
+
+    References
+    ----------
+    Lafferty, McCallum and Pereira, "Conditional random fields", ICML 2001. Andrew and Gao, "Scalable
+    training of L1-regularized log-linear models", ICML 2007. Gimpel and Smith, "Softmax-margin CRFs",
+    NAACL 2010.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_seqlab import LinearChainCRF
+    >>> X = [np.array([[0.0], [0.2], [0.9]]), np.array([[1.0], [0.8]])]
+    >>> y = [["off", "off", "on"], ["on", None]]
+    >>> LinearChainCRF(C=10.0).fit(X, y).predict([[[0.1], [0.9], [1.0]]])[0]
+    array(['off', 'on', 'on'], dtype='<U3')
+    """
+
+    _parameter_constraints: dict = {
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "l1_ratio": [Interval(Real, 0, 1, closed="both")],
+        "loss": [StrOptions({"log", "softmax_margin"})],
+        "cost": [Interval(Real, 0, None, closed="left"), "array-like"],
+        "solver": [StrOptions({"auto", "lbfgs", "owlqn"})],
+        "fit_intercept": ["boolean"],
+        "start_end": ["boolean"],
+        "transition_features": [StrOptions({"none", "all"}), "array-like"],
+        "allowed_transitions": [None, StrOptions({"observed"}), "array-like"],
+        "restrict_features": ["boolean", StrOptions({"auto"})],
+        "min_count": [Interval(Integral, 1, None, closed="left")],
+        "decoding": [StrOptions({"map", "marginal"})],
+        "class_weight": [None, StrOptions({"balanced"}), dict],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "warm_start": ["boolean"],
+        "n_jobs": [None, Integral],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        *,
+        C=1.0,
+        l1_ratio=0.0,
+        loss="log",
+        cost=1.0,
+        solver="auto",
+        fit_intercept=True,
+        start_end=True,
+        transition_features="none",
+        allowed_transitions=None,
+        restrict_features=False,
+        min_count=1,
+        decoding="map",
+        class_weight=None,
+        max_iter=200,
+        tol=1e-4,
+        warm_start=False,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.C = C
+        self.l1_ratio = l1_ratio
+        self.loss = loss
+        self.cost = cost
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.start_end = start_end
+        self.transition_features = transition_features
+        self.allowed_transitions = allowed_transitions
+        self.restrict_features = restrict_features
+        self.min_count = min_count
+        self.decoding = decoding
+        self.class_weight = class_weight
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> SequenceTags:
+        tags = super().__sklearn_tags__()
+        tags.regularisation = "C"
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> LinearChainCRF:
+        """Learn the weights from labelled sequences.
+
+        Parameters
+        ----------
+        X : list of array-like or sparse matrix of shape (n_timesteps, n_features)
+        y : list of array-like of shape (n_timesteps,)
+            Labels (str, int or bool), None where missing, or a set of candidate labels.
+        sample_weight : array-like of shape (n_sequences,), default=None
+            Nonnegative weight of each sequence.
+
+        Returns
+        -------
+        self : LinearChainCRF
+
+        Raises
+        ------
+        ValueError
+            If the input is not as described; the estimator is then left as it was.
+        InfeasibleSequenceError
+            If labels contradict ``allowed_transitions``.
+        """
+        if self.solver == "lbfgs" and self.l1_ratio > 0:
+            raise ValueError("solver='lbfgs' cannot take l1_ratio > 0; use solver='owlqn' or 'auto'.")
+        batch = pack(X)
+        labels, classes = encode_labels(y, batch.offsets)
+        if not len(classes):
+            raise ValueError("y holds no label at all: every step of every sequence is missing.")
+        weight = check_sequence_weight(sample_weight, batch.n_sequences)
+        columns = self._edge_columns(batch)
+        with _parallel.one_blas_thread(), Progress(self.verbose, "LinearChainCRF", self.max_iter) as progress:
+            objective = ChainLogLikelihood(
+                batch,
+                labels,
+                weight=weight * self._sequence_class_weight(labels, classes),
+                C=self.C,
+                l1_ratio=self.l1_ratio,
+                fit_intercept=self.fit_intercept,
+                start_end=self.start_end,
+                edge_columns=columns if len(columns) else None,
+                allowed_transitions=self._transition_mask(labels, classes),
+                pairs=self._observed_pairs(batch, labels),
+                cost=self._cost_matrix(classes),
+                n_jobs=self.n_jobs,
+            )
+            solve = lbfgs if objective.l1 is None else owlqn
+            start = self._start(objective, classes, batch, columns)
+            outcome = solve(objective, start, max_iter=self.max_iter, tol=self.tol, callback=progress)
+        parts = objective.split(outcome.coef)
+
+        self._set_input_attributes(batch)
+        self.classes_ = classes
+        self.coef_, self.intercept_ = parts.node, parts.intercept
+        self.transition_coef_, self.edge_coef_ = parts.transition, parts.edge
+        self.transition_features_ = columns
+        self.start_coef_, self.end_coef_ = parts.start, parts.end
+        self.n_iter_, self.loss_curve_ = outcome.n_iter, np.array(outcome.history)
+        if outcome.interrupted:
+            raise KeyboardInterrupt
+        report(outcome, "Raise max_iter, loosen tol, lower C, or scale the features (StandardScaler).")
+        return self
+
+    def _chain_scores(self, batch: PackedBatch, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
+        start, stop = int(batch.offsets[first]), int(batch.offsets[last])
+        unary = linear_scores(batch.values, self.coef_, start, stop)
+        unary += self.intercept_
+        chain.fold(unary, batch.offsets[first : last + 1] - start, self.start_coef_, self.end_coef_)
+        if not len(self.transition_features_):
+            return unary, self.transition_coef_
+        inputs = batch.values[start:stop][:, self.transition_features_]
+        n_labels = len(self.classes_)
+        moves = inputs @ self.edge_coef_.reshape(n_labels**2, -1).T
+        return unary, moves.reshape(-1, n_labels, n_labels) + self.transition_coef_
+
+    def _doubles_per_step(self) -> int:
+        n_labels = len(self.classes_)
+        return n_labels**2 if len(self.transition_features_) else n_labels
+
+    def _edge_columns(self, batch: PackedBatch) -> np.ndarray:
+        if isinstance(self.transition_features, str):
+            return np.arange(batch.n_features if self.transition_features == "all" else 0)
+        columns = np.asarray(self.transition_features)
+        if columns.ndim != 1 or (columns.size and columns.dtype.kind not in "iu"):
+            raise ValueError(
+                f"transition_features is {self.transition_features!r}; expected column numbers of X."
+            )
+        if columns.size and not 0 <= columns.min() <= columns.max() < batch.n_features:
+            raise ValueError(
+                f"transition_features holds {columns.min()}..{columns.max()}, "
+                f"but the columns of X are 0..{batch.n_features - 1}."
+            )
+        return columns.astype(np.intp)
+
+    def _transition_mask(self, labels: LabelCodes, classes: np.ndarray) -> np.ndarray:
+        n_labels = len(classes)
+        if self.allowed_transitions is None:
+            return np.ones((n_labels, n_labels), dtype=bool)
+        if isinstance(self.allowed_transitions, str):
+            mask = np.zeros((n_labels, n_labels), dtype=bool)
+            into = np.ones(len(labels.codes), dtype=bool)
+            into[labels.offsets[:-1]] = False
+            into[1:] &= (labels.codes[1:] >= 0) & (labels.codes[:-1] >= 0)
+            into = np.flatnonzero(into)
+            mask[labels.codes[into - 1], labels.codes[into]] = True
+            return mask
+        mask = np.asarray(self.allowed_transitions)
+        if mask.shape != (n_labels, n_labels) or mask.dtype != bool:
+            raise ValueError(
+                f"allowed_transitions has shape {mask.shape} and dtype {mask.dtype}; expected bool, "
+                f"{(n_labels, n_labels)}, for the {n_labels} labels of y."
+            )
+        return mask
+
+    def _observed_pairs(self, batch: PackedBatch, labels: LabelCodes) -> sparse.csr_array | None:
+        """The pairs of feature and label that have a weight; None for all."""
+        restrict = self.restrict_features
+        if restrict == "auto":
+            restrict = batch.is_sparse and batch.n_features * labels.n_labels > _MANY_WEIGHTS
+        if not restrict:
+            return None
+        present = sparse.csr_array(batch.values, copy=True)
+        present.data = (present.data != 0).astype(np.float64)
+        known = np.flatnonzero(labels.codes >= 0)
+        rows = np.flatnonzero(labels.codes < 0)
+        rows = rows[np.repeat(labels.is_informative(), batch.lengths)[rows]]
+        hidden, allowed = np.nonzero(labels.allowed()[rows])
+        row, column = np.concatenate([known, rows[hidden]]), np.concatenate([labels.codes[known], allowed])
+        shape = (batch.n_total, labels.n_labels)
+        carries = sparse.csr_array((np.ones(len(row)), (row, column)), shape=shape)
+        counts = sparse.csr_array(present.T @ carries)
+        counts.sort_indices()
+        counts.data[counts.data < self.min_count] = 0.0
+        counts.eliminate_zeros()
+        return counts
+
+    def _cost_matrix(self, classes: np.ndarray) -> np.ndarray | None:
+        if self.loss == "log":
+            return None
+        n_labels = len(classes)
+        if np.ndim(self.cost) == 0:
+            return self.cost * (1.0 - np.eye(n_labels))
+        cost = np.asarray(self.cost, dtype=np.float64)
+        if cost.shape != (n_labels, n_labels):
+            raise ValueError(
+                f"cost has shape {cost.shape}; expected {(n_labels, n_labels)} for the labels of y."
+            )
+        if not (np.isfinite(cost).all() and cost.min() >= 0 and not np.diag(cost).any()):
+            raise ValueError("cost must be finite and nonnegative, with zeros on its diagonal.")
+        return cost
+
+    def _sequence_class_weight(self, labels: LabelCodes, classes: np.ndarray) -> np.ndarray:
+        """Mean of the weights of each sequence's known labels; 1 where none is known."""
+        if self.class_weight is None:
+            return np.ones(labels.n_sequences)
+        known = labels.codes >= 0
+        per_label = np.ones(len(classes))
+        if self.class_weight == "balanced":
+            counts = np.bincount(labels.codes[known], minlength=len(classes))
+            per_label = known.sum() / (len(classes) * np.maximum(counts, 1))
+        else:
+            for label, value in self.class_weight.items():
+                if not (isinstance(value, Real) and 0 <= value < np.inf):
+                    raise ValueError(
+                        f"class_weight[{label!r}] is {value!r}; expected a number of at least 0."
+                    )
+                per_label[classes == label] = value
+        per_step = np.where(known, per_label[np.where(known, labels.codes, 0)], 0.0)
+        total = np.add.reduceat(per_step, labels.offsets[:-1])
+        count = np.add.reduceat(known.astype(float), labels.offsets[:-1])
+        return np.where(count > 0, total / np.maximum(count, 1), 1.0)
+
+    def _start(
+        self, objective: ChainLogLikelihood, classes: np.ndarray, batch: PackedBatch, columns: np.ndarray
+    ) -> np.ndarray:
+        same = (
+            self.warm_start
+            and hasattr(self, "coef_")
+            and np.array_equal(self.classes_, classes)
+            and self.n_features_in_ == batch.n_features
+            and np.array_equal(self.transition_features_, columns)
+        )
+        if not same:
+            return np.zeros(objective.n_coef)
+        return objective.join(
+            ChainCoefficients(
+                self.coef_,
+                self.transition_coef_,
+                self.edge_coef_,
+                self.start_coef_,
+                self.end_coef_,
+                self.intercept_,
+            )
+        )
