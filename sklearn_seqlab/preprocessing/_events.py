@@ -77,6 +77,8 @@ class EventDiscretizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=No
            [1., 1., 0., 0., 0.]])
     """
 
+    _acts_on_sequences = True
+
     def __init__(self, slice_length="60s", encoding="raw", *, sensors=None, span=None):
         self.slice_length = slice_length
         self.encoding = encoding
