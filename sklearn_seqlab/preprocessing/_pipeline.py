@@ -30,6 +30,7 @@ _FORWARDED = (
     "predict_pairwise",
     "predict_segments",
     "sample",
+    "score_samples",
     "staged_decision_function",
     "staged_predict",
     "staged_predict_proba",
@@ -231,6 +232,36 @@ class SequencePipeline(Pipeline):
         """
         return self._predict("predict_proba", X, params)
 
+    @available_if(_last_step_has("predict_log_proba"))
+    def predict_log_proba(self, X: Iterable[Any], **params: Any) -> Any:
+        """Log-probabilities of the labels at every time step, by the last step.
+
+        Parameters
+        ----------
+        X, **params
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        y_log_proba : object array of n_sequences arrays of shape (n_timesteps, n_labels)
+        """
+        return self._predict("predict_log_proba", X, params)
+
+    @available_if(_last_step_has("decision_function"))
+    def decision_function(self, X: Iterable[Any], **params: Any) -> Any:
+        """Scores of the labels at every time step, by the last step.
+
+        Parameters
+        ----------
+        X, **params
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        y_score : object array of n_sequences arrays of shape (n_timesteps, n_labels)
+        """
+        return self._predict("decision_function", X, params)
+
     @available_if(_last_step_has("predict_online"))
     def predict_online(self, lag: int = 0) -> Any:
         """Label a stream one time step at a time.
@@ -276,6 +307,9 @@ class SequencePipeline(Pipeline):
         -------
         score : float
         """
+        if sample_weight is None and not params:
+            # scikit-learn routes even a weight of None, which a last step that declines weights refuses
+            return self._run("score", X, (y,), {})
         return self._fitted().score(X, y, sample_weight=sample_weight, **params)
 
     def __sklearn_tags__(self) -> Any:
@@ -334,7 +368,7 @@ class SequencePipeline(Pipeline):
         return running
 
     def _predict(self, verb: str, X: Iterable[Any], params: dict[str, Any]) -> Any:
-        if "y_observed" in params and _routing_enabled():
+        if not _routing_enabled() or "y_observed" in params:
             # known labels are data of the call, for the last step alone: nothing to be routed
             return self._run(verb, X, (), params)
         return getattr(self._fitted(), verb)(X, **params)
