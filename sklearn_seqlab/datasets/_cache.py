@@ -68,7 +68,7 @@ def read_public_files(
         raise FileNotFoundError(_where_they_belong(missing, folders))
     for url in dict.fromkeys(FILES[path].url for path in missing):
         contents.update(_download(url, [path for path in missing if FILES[path].url == url], folders))
-    return [contents[path] for path in paths]
+    return [content for path in paths if (content := contents[path]) is not None]
 
 
 def _read_local(path: str, folders: list[Path]) -> bytes | None:

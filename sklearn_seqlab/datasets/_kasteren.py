@@ -126,10 +126,11 @@ def fetch_kasteren(
     y = label_slices(activities, slices, slice_length=slice_length, idle=IDLE if idle == "class" else None)
 
     if is_block:
-        starts = np.arange(0, len(X) - split + 1, split)
+        size = int(split)
+        starts = np.arange(0, len(X) - size + 1, size)
         if len(starts) == 0:
             raise ValueError(f"split must be at most {len(X)}, the number of slices, but is {split}.")
-        stops = starts + split
+        stops = starts + size
     else:
         day = slices.astype("datetime64[D]")
         starts = np.flatnonzero(np.diff(day, prepend=np.datetime64("NaT")) != np.timedelta64(0, "D"))
@@ -186,7 +187,8 @@ def _rows(text: str) -> list[tuple[dt.datetime, dt.datetime, int]]:
 
 def _time(day: str, month: str, year: str, clock: str) -> dt.datetime:
     # Not strptime: its month names follow the locale.
-    return dt.datetime(int(year), MONTHS[month], int(day), *map(int, clock.split(":")))
+    hour, minute, second = map(int, clock.split(":"))
+    return dt.datetime(int(year), MONTHS[month], int(day), hour, minute, second)
 
 
 def _table(rows, column: str, names: dict[int, str]) -> dict[str, list]:

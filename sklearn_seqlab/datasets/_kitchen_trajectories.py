@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral
+from numbers import Integral, Real
 
 import numpy as np
 from numpy.random import Generator, RandomState
@@ -194,7 +194,7 @@ def make_kitchen_trajectories(
     lo, hi = _check_range(n_activities)
     if representation not in FEATURES:
         raise ValueError(f"representation must be one of {sorted(FEATURES)}, but is {representation!r}.")
-    if not np.isscalar(noise) or not 0 <= noise < np.inf:
+    if not isinstance(noise, Real) or not 0 <= float(noise) < np.inf:
         raise ValueError(f"noise must be a finite number >= 0, but is {noise!r}.")
     hiding = {
         name: _check_shares(pair, name)

@@ -20,7 +20,7 @@ __all__ = ["check_fraction", "check_seed", "cumulative", "gam", "integer", "norm
 def check_seed(random_state: int | RandomState | Generator | None) -> int:
     """Turn ``random_state`` into the one non-negative integer that all streams of a call derive from."""
     if random_state is None:
-        return int(SeedSequence().entropy)
+        return int(SeedSequence().entropy)  # type: ignore[arg-type]  # an int when none is given
     if isinstance(random_state, RandomState):
         return int(random_state.randint(2**31 - 1))
     if isinstance(random_state, Generator):

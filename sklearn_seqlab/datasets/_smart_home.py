@@ -213,7 +213,12 @@ def make_smart_home(
     seed = check_seed(random_state)
 
     n_kept = DAY * n_days
-    data, target, clean, subs, rooms, segments, events = [], [], [], [], [], [], []
+    data: list[np.ndarray] = []
+    target: list[np.ndarray] = []
+    clean: list[np.ndarray] = []
+    subs: list[np.ndarray] = []
+    rooms: list[np.ndarray] = []
+    segments, events = [], []
     support = np.zeros((len(planted), 3), dtype=np.intp)
     for h in range(n_homes):
         home = _structure(seed, h, n_kept + MARGIN)
@@ -282,7 +287,7 @@ def _check_rules(rules, sensors: list[str]) -> list[_Rule]:
             raise ValueError(f"rules[{k}] needs {wish}, but has {rule[1]!r}.")
         if lag is not None:
             lo, hi = lag
-            if not all(isinstance(d, Integral) for d in lag) or not 1 <= lo <= hi < MARGIN:
+            if not all(isinstance(d, int | np.integer) for d in (lo, hi)) or not 1 <= lo <= hi < MARGIN:
                 raise ValueError(
                     f"rules[{k}] needs a lag (low, high) with 1 <= low <= high < {MARGIN}, but has {lag!r}."
                 )
@@ -294,7 +299,7 @@ def _check_rules(rules, sensors: list[str]) -> list[_Rule]:
 def _number(value, names: list[str], what: str) -> int:
     if isinstance(value, str) and value in names:
         return names.index(value)
-    if isinstance(value, Integral) and 0 <= value < len(names):
+    if isinstance(value, int | np.integer) and 0 <= value < len(names):
         return int(value)
     raise ValueError(f"{what} must be one of {names} or its number, but is {value!r}.")
 

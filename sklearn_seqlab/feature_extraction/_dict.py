@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from numbers import Number
+from numbers import Real
+
+import numpy as np
 
 from sklearn_seqlab.feature_extraction._vocabulary import AttributeVectorizer
 
@@ -60,7 +62,9 @@ class SequenceDictVectorizer(AttributeVectorizer):
         return self.separator
 
     def _attributes(self, sequence, s, plan, vocabulary):
-        columns, values, counts = [], [], []
+        columns: list[int] = []
+        values: list[float] = []
+        counts: list[int] = []
         for t, step in enumerate(sequence):
             before = len(columns)
             for name, value in name_value_pairs(step, s, t, plan):
@@ -78,7 +82,7 @@ def name_value_pairs(step, s: int, t: int, separator: str) -> Iterator[tuple[str
                 raise TypeError(f"X[{s}][{t}] must have keys that are str, but has the key {name!r}.")
             if isinstance(value, str):
                 yield f"{name}{separator}{value}", 1.0
-            elif isinstance(value, Number) and not isinstance(value, complex):
+            elif isinstance(value, Real | np.bool_):
                 number = float(value)
                 if number - number != 0.0:  # infinite or NaN
                     raise ValueError(f"X[{s}][{t}] must have finite values, but {name!r} is {value!r}.")

@@ -14,7 +14,7 @@ from sklearn_seqlab.preprocessing._rows import cut_rows
 __all__ = ["SequenceHasher"]
 
 
-class SequenceHasher(
+class SequenceHasher(  # type: ignore[call-arg]
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
 ):
     """Named features of every step to one CSR matrix per sequence, by hashing the names.
@@ -81,7 +81,8 @@ class SequenceHasher(
         -------
         matrices : list of csr_matrix of shape (n_timesteps, n_features), dtype=float64
         """
-        steps, offsets = [], [0]
+        steps: list[list[tuple[str, float]]] = []
+        offsets = [0]
         for s, sequence in check_sequences(X):
             steps.extend(
                 list(name_value_pairs(step, s, t, self.separator)) for t, step in enumerate(sequence)

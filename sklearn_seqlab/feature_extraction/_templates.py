@@ -65,7 +65,7 @@ class FeatureTemplates(AttributeVectorizer):
     def __init__(self, template):
         self.template = template
 
-    def _learn(self, X):
+    def _learn(self, X, plan=None):
         unigrams, bigrams = _read(self.template)
         flat = super()._learn(X, [_compile(line) for line in unigrams])
         self.unigram_templates_, self.bigram_templates_ = unigrams, bigrams
@@ -115,7 +115,8 @@ def _read(template) -> tuple[list[str], list[str]]:
         text = template.read()
     else:
         raise TypeError(f"template must be a str, a path or a text file, but is {template!r}.")
-    unigrams, bigrams = [], []
+    unigrams: list[str] = []
+    bigrams: list[str] = []
     for number, line in enumerate(text.splitlines(), start=1):
         line = line.strip()
         if not line or line.startswith("#"):

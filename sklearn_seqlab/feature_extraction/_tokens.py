@@ -12,7 +12,7 @@ from sklearn_seqlab.feature_extraction._vocabulary import check_sequences
 __all__ = ["TokenFeatures", "word_shape"]
 
 
-class TokenFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+class TokenFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Names of common features of words, for `SequenceDictVectorizer` or `SequenceHasher`.
 
     Parameters

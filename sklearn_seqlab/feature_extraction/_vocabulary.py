@@ -29,7 +29,7 @@ class _Closed(dict):
         return -1
 
 
-class AttributeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+class AttributeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Base of the vectorisers: one vocabulary, one CSR matrix per sequence.
 
     A subclass says in `_attributes` which names a sequence has; this class learns the vocabulary and builds
@@ -125,7 +125,9 @@ class AttributeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys
             self.vocabulary_ = dict(vocabulary)
         return columns, values, counts, offsets
 
-    def _flatten(self, X, plan, vocabulary: dict[str, int]):
+    def _flatten(
+        self, X, plan, vocabulary: dict[str, int]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Attributes of all sequences as flat arrays, with the number of them in each step."""
         columns, values, counts, lengths = [], [], [], []
         for s, sequence in check_sequences(X):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Sequence
-from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +16,7 @@ ENCODINGS = ("raw", "change", "last", "last-slice")
 _UNIT_NANOSECONDS = {"ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9}
 
 
-class EventDiscretizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+class EventDiscretizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Cut tables of sensor firings into time slices: a matrix per table, a column per sensor.
 
     A recording's clock starts at `span`'s start and has ``ceil((end - start) / slice_length) + 1`` slices.
@@ -375,7 +373,7 @@ def _nanoseconds(slice_length) -> int:
             nanoseconds = round(float(match[1]) * _UNIT_NANOSECONDS[match[2]])
     elif isinstance(slice_length, np.timedelta64 | dt.timedelta):
         nanoseconds = int(np.timedelta64(slice_length).astype("timedelta64[ns]").astype(np.int64))
-    elif isinstance(slice_length, Real) and np.isfinite(slice_length):
+    elif isinstance(slice_length, int | float | np.number) and np.isfinite(slice_length):
         nanoseconds = round(float(slice_length) * 10**9)
     if nanoseconds <= 0:
         raise ValueError(
@@ -385,7 +383,7 @@ def _nanoseconds(slice_length) -> int:
     return nanoseconds
 
 
-def _sorted_unique(sensors: Sequence) -> list:
+def _sorted_unique(sensors: np.ndarray) -> list:
     try:
         return sorted(set(sensors.tolist()))
     except TypeError as error:

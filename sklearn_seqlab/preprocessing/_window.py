@@ -17,7 +17,7 @@ from sklearn_seqlab.sequences import PackedBatch, pack
 __all__ = ["SlidingWindow"]
 
 
-class SlidingWindow(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+class SlidingWindow(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Give every time step the rows of its neighbours as well.
 
     Step `t` gets rows ``t - before`` to ``t + after`` side by side, earliest first. Windows do not reach over

@@ -25,6 +25,13 @@ def test_numbers_text_and_truth_values():
     assert matrix.format == "csr" and matrix.dtype == np.float64
 
 
+def test_numpy_scalars():
+    step = {"a": np.float32(0.5), "b": np.int8(3), "c": np.True_, "d": np.str_("x")}
+    vectorizer = SequenceDictVectorizer()
+    assert_array_equal(vectorizer.fit_transform([[step]])[0].toarray(), [[0.5, 3, 1, 1]])
+    assert vectorizer.get_feature_names_out()[3] == "d=x"
+
+
 def test_lists_of_names():
     vectorizer = SequenceDictVectorizer()
     (matrix,) = vectorizer.fit_transform([[["b", "a"], ("b",), {"c": 2.0}, []]])
