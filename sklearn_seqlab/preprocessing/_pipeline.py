@@ -323,6 +323,8 @@ class SequencePipeline(Pipeline):
 
     def _to_fit(self) -> Pipeline:
         """A plain pipeline of wrapped, unfitted copies of the transformers, and the last step itself."""
+        if not self.steps:
+            raise ValueError("The pipeline is empty. Please add steps.")
         self._validate_steps()
         last = len(self.steps) - 1
         steps = []

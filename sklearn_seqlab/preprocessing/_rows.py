@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sklearn_seqlab.sequences._batch import _shape_message, _stack_sparse, as_items
+from sklearn_seqlab.sequences._batch import _shape_message, _stack_sparse, as_csr, as_items
 
 __all__ = ["cut_rows", "join_rows", "stack_rows", "take_rows"]
 
@@ -106,7 +106,9 @@ def _n_rows(rows: Any) -> int:
 def _as_part(item: Any, label: str) -> Any:
     """One sequence as CSR, frame, 2-D array, or list of str or dict."""
     if sparse.issparse(item):
-        part = sparse.csr_array(item)
+        if item.ndim != 2:
+            raise ValueError(_shape_message(item.shape, label))
+        part = as_csr(item, label)
     elif hasattr(item, "iloc") and getattr(item, "ndim", 0) == 2:
         part = item
     elif _is_list_of(item, (str, dict)):

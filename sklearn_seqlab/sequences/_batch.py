@@ -150,7 +150,7 @@ def _as_matrix(item: Any, label: str, accept_sparse: bool) -> Any:
             raise TypeError(f"{label} is sparse, but dense data is required; use {label}.toarray().")
         if item.ndim != 2:
             raise ValueError(_shape_message(item.shape, label))
-        matrix = sparse.csr_array(item)
+        matrix = as_csr(item, label)
         values = _as_real(matrix.data, label)
         matrix = sparse.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape)
     else:
@@ -169,6 +169,43 @@ def _as_matrix(item: Any, label: str, accept_sparse: bool) -> Any:
     if matrix.shape[1] == 0:
         raise ValueError(f"{label} has 0 feature(s) (shape {matrix.shape}) while a minimum of 1 is required.")
     return matrix
+
+
+def as_csr(item: Any, label: str) -> sparse.csr_array:
+    """A sparse matrix as CSR, sharing memory where it can; one that contradicts itself is refused.
+
+    SciPy's compiled routines trust the index arrays: a wrong one would make them read and write elsewhere.
+    """
+    if item.format in ("csr", "csc", "bsr", "coo") and not _is_consistent(item):
+        raise ValueError(f"{label} is no valid sparse matrix: its index arrays contradict its shape.")
+    matrix = sparse.csr_array(item)
+    if not _is_consistent(matrix):
+        raise ValueError(f"{label} is no valid sparse matrix: its index arrays contradict its shape.")
+    return matrix
+
+
+def _is_consistent(item: Any) -> bool:
+    """Whether every stored entry has its place; SciPy's own check passes a negative count of entries."""
+    if item.format == "coo":
+        return all(
+            len(index) == len(item.data) and _is_within(index, size)
+            for index, size in zip((item.row, item.col), item.shape, strict=True)
+        )
+    n_major, n_minor = item.shape if item.format != "csc" else item.shape[::-1]
+    if item.format == "bsr":
+        n_major, n_minor = n_major // item.blocksize[0], n_minor // item.blocksize[1]
+    indptr = item.indptr
+    return (
+        len(indptr) == n_major + 1
+        and indptr[0] == 0
+        and bool((indptr[1:] >= indptr[:-1]).all())
+        and indptr[-1] <= min(len(item.indices), len(item.data))
+        and _is_within(item.indices[: indptr[-1]], n_minor)
+    )
+
+
+def _is_within(index: np.ndarray, size: int) -> bool:
+    return len(index) == 0 or bool(0 <= index.min() and index.max() < size)
 
 
 def _shape_message(shape: tuple[int, ...], label: str) -> str:
@@ -254,8 +291,6 @@ def _stack_sparse(matrices: list[Any]) -> sparse.csr_array:
     data = np.concatenate([part.data[: part.indptr[-1]] for part in parts])
     indices = np.concatenate([part.indices[: part.indptr[-1]] for part in parts]).astype(index, copy=False)
     stacked = sparse.csr_array((data, indices, indptr), shape=(n_total, n_features))
-    if len(indices) and (indices.min() < 0 or indices.max() >= n_features):
-        raise ValueError(f"A sparse sequence holds a column index outside 0..{n_features - 1}.")
     stacked.sum_duplicates()
     return stacked
 
