@@ -201,8 +201,12 @@ def _in_order(names: dict[int, str]) -> list[str]:
 
 
 def _as_frames(data, target, stamps, feature_names):
-    import pandas as pd  # optional dependency, needed only here
-
+    try:
+        import pandas as pd  # optional dependency, needed only here
+    except ImportError as error:
+        raise ImportError(
+            "as_frame=True needs pandas: install the extra with `pip install 'sklearn_seqlab[frames]'`."
+        ) from error
     frames = [pd.DataFrame(x, index=at, columns=feature_names) for x, at in zip(data, stamps, strict=True)]
     labels = [
         pd.Series(y, index=at, name="activity", dtype=object) for y, at in zip(target, stamps, strict=True)

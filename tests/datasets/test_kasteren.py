@@ -1,3 +1,4 @@
+import sys
 from collections import Counter
 
 import numpy as np
@@ -123,6 +124,12 @@ def test_as_frame(data_home):
     assert_array_equal(frames.data[3].index, arrays.slices[3])
     assert_array_equal(frames.data[3], arrays.data[3])
     assert_array_equal(frames.target[3], arrays.target[3])
+
+
+def test_as_frame_without_pandas_names_the_extra(data_home, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"sklearn_seqlab\[frames\]"):
+        fetch_kasteren(data_home=data_home, as_frame=True)
 
 
 def test_longer_slices_and_return_X_y(data_home):
