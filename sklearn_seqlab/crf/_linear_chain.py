@@ -69,7 +69,7 @@ class LinearChainCRF(ProbabilisticChainLabeler):
     class_weight : None, "balanced" or dict, default=None
         Weights of labels. The likelihood of a sequence does not split over its steps, so a sequence weighs
         the mean of the weights of its labels. "balanced" is inversely proportional to label frequencies.
-    max_iter : int, default=200
+    max_iter : int, default=1000
         Largest number of iterations of the solver.
     tol : float, default=1e-4
         Stop where the largest entry of the gradient, in scaled variables, fell to ``tol`` of what it was (or
@@ -163,7 +163,7 @@ class LinearChainCRF(ProbabilisticChainLabeler):
         min_count=1,
         decoding="map",
         class_weight=None,
-        max_iter=200,
+        max_iter=1000,
         tol=1e-4,
         warm_start=False,
         n_jobs=None,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from sklearn_seqlab import _parallel
 from sklearn_seqlab.exceptions import InfeasibleSequenceError
@@ -15,6 +16,9 @@ from sklearn_seqlab.objectives._penalties import ElasticNet
 from sklearn_seqlab.sequences import LabelCodes, PackedBatch
 
 __all__ = ["ChainCoefficients", "ChainLogLikelihood"]
+
+
+_ROWS_AT_ONCE = 65_536
 
 
 class ChainCoefficients(NamedTuple):
@@ -110,6 +114,7 @@ class ChainLogLikelihood:
             None if cost is None else np.vstack([cost, np.zeros(self.n_labels)])
         )  # last: no label known
         self.features = make_features(batch.values, self.n_labels, pairs)
+        self._edge_columns = edge_columns
         self.edge_features = None if edge_columns is None else batch.values[:, edge_columns]
         n_edge_features = 0 if edge_columns is None else len(edge_columns)
 
@@ -131,7 +136,7 @@ class ChainLogLikelihood:
         self.chunks = [self._chunk(*bound) for bound in _parallel.chunk_bounds(batch.offsets, per_step)]
         self._row_weight = np.repeat(self.weight, batch.lengths)
         self._count_known_moves()
-        self.curvature = self._curvature()
+        self.scale = self._scale()
         self._residual = np.empty((batch.n_total, self.n_labels))
 
     def split(self, coef: np.ndarray) -> ChainCoefficients:
@@ -300,29 +305,38 @@ class ChainLogLikelihood:
             np.add.at(counts, (codes[into - 1], codes[into]), self._row_weight[into])
         self._known_moves = counts[self.allowed_transitions]
 
-    def _curvature(self) -> np.ndarray:
-        """Diagonal of the Hessian where labels are as frequent as in the data and independent."""
-        codes = self.labels.codes
-        share = np.bincount(codes[codes >= 0], minlength=self.n_labels) + 1.0
-        share /= share.sum()
-        n_steps = max(1.0, self._row_weight.sum())
-        variance = share * (1 - share) + 1e-3
-        joint = np.outer(share, share)[self.allowed_transitions]
-        move = n_steps * (joint * (1 - joint) + 1e-4)
-        node, moves, edge, start, end, intercept = np.split(np.empty(self.n_coef), self._cuts)
-        node[:] = self.features.sum_of_squares(self._row_weight) * variance[self.features.labels()]
-        moves[:] = move
+    def _scale(self) -> np.ndarray:
+        """Unit of each coefficient: the root mean square of the nonzero values of its feature.
+
+        Frequent and rare features get the same unit on purpose: the penalty then keeps its round shape, and
+        the solver sees it plus a few directions of large curvature, which it learns fast.
+        """
+        feature_scale = _root_mean_squares(self.batch.values)
+        node, moves, edge, start, end, intercept = np.split(np.ones(self.n_coef), self._cuts)
+        node[:] = self.features.repeat(feature_scale)
         if len(edge):
-            squares = self.edge_features.power(2) if self.batch.is_sparse else self.edge_features**2
-            mean_square = (squares.T @ self._row_weight) / n_steps
-            edge[:] = np.outer(move, mean_square).ravel()
-        start[:] = variance[: len(start)] * self.weight.sum()
-        end[:] = start
-        intercept[:] = variance[: len(intercept)] * n_steps
-        curvature = self.C * np.concatenate([node, moves, edge, start, end, intercept])
-        curvature += self.penalty.curvature
-        # a feature that never occurs has none: any scale will do
-        return np.where(curvature > 0, curvature, 1.0)
+            edge[:] = np.tile(feature_scale[self._edge_columns], len(moves))
+        return np.concatenate([node, moves, edge, start, end, intercept])
 
     def _run(self, function: Any, tasks: Any) -> list[Any]:
         return _parallel.run(function, tasks, self.n_jobs)
+
+
+def _root_mean_squares(values: Any) -> np.ndarray:
+    """Root mean square of the nonzero values of each column; 1 for a column of zeros."""
+    if sparse.issparse(values):
+        count = np.bincount(values.indices[values.data != 0], minlength=values.shape[1])
+        columns, stored = values.indices, values.data
+        largest = np.zeros(values.shape[1])
+        np.maximum.at(largest, columns, np.abs(stored))
+        largest[largest == 0] = 1.0
+        squares = np.bincount(columns, weights=(stored / largest[columns]) ** 2, minlength=values.shape[1])
+    else:
+        count = np.count_nonzero(values, axis=0)
+        largest = np.abs(values).max(axis=0)
+        largest[largest == 0] = 1.0
+        squares = np.zeros(values.shape[1])
+        for start in range(0, len(values), _ROWS_AT_ONCE):
+            squares += np.square(values[start : start + _ROWS_AT_ONCE] / largest).sum(axis=0)
+    # divided by the largest value first: squares of 1e200 or of 1e-200 would leave the double range
+    return np.where(count > 0, largest * np.sqrt(squares / np.maximum(count, 1)), 1.0)

@@ -67,13 +67,9 @@ class DenseFeatures:
             total += part
         return total.ravel()
 
-    def sum_of_squares(self, row_weight: np.ndarray) -> np.ndarray:
-        """Weighted sum of squares of the feature of each coefficient."""
-        return np.repeat(np.einsum("t,tp,tp->p", row_weight, self.values, self.values), self.shape[1])
-
-    def labels(self) -> np.ndarray:
-        """Label of each coefficient."""
-        return np.tile(np.arange(self.shape[1]), self.shape[0])
+    def repeat(self, per_feature: np.ndarray) -> np.ndarray:
+        """A number per feature as a number per coefficient."""
+        return np.repeat(per_feature, self.shape[1])
 
     def matrix(self, coef: np.ndarray) -> np.ndarray:
         """Coefficients as users see them, (n_labels, n_features)."""
@@ -102,9 +98,6 @@ class SparseFeatures(DenseFeatures):
         pieces = [(a, b) for a, b in itertools.pairwise(edges) if b > a]
         parts = run(lambda piece: _csr_rows(self.transposed, *piece) @ residual, pieces)
         return np.concatenate(parts).ravel()
-
-    def sum_of_squares(self, row_weight: np.ndarray) -> np.ndarray:
-        return np.repeat(_squared_sums(self.values, row_weight), self.shape[1])
 
 
 class RestrictedFeatures:
@@ -147,11 +140,8 @@ class RestrictedFeatures:
     def _operands(self) -> tuple[np.ndarray, ...]:
         return self.values.data, self.values.indices, self.values.indptr, self.start, self.label
 
-    def sum_of_squares(self, row_weight: np.ndarray) -> np.ndarray:
-        return np.repeat(_squared_sums(self.values, row_weight), np.diff(self.start))
-
-    def labels(self) -> np.ndarray:
-        return self.label.astype(np.intp)
+    def repeat(self, per_feature: np.ndarray) -> np.ndarray:
+        return np.repeat(per_feature, np.diff(self.start))
 
     def matrix(self, coef: np.ndarray) -> sparse.csr_array:
         by_feature = sparse.csr_array((coef, self.label, self.start), shape=self.shape)
@@ -169,11 +159,6 @@ def _csr_rows(matrix: sparse.csr_array, start: int, stop: int) -> sparse.csr_arr
     first, last = matrix.indptr[start], matrix.indptr[stop]
     parts = matrix.data[first:last], matrix.indices[first:last], matrix.indptr[start : stop + 1] - first
     return sparse.csr_array(parts, shape=(stop - start, matrix.shape[1]))
-
-
-def _squared_sums(matrix: sparse.csr_array, row_weight: np.ndarray) -> np.ndarray:
-    weight = np.repeat(row_weight, np.diff(matrix.indptr)) * matrix.data**2
-    return np.bincount(matrix.indices, weights=weight, minlength=matrix.shape[1])
 
 
 def _densified(matrix: Any) -> np.ndarray:

@@ -28,10 +28,6 @@ class ElasticNet:
         """Weight of each absolute value, for the solver; None without an l1 part."""
         return self.l1_ratio * self.penalised if self.l1_ratio > 0 else None
 
-    @property
-    def curvature(self) -> np.ndarray:
-        return (1 - self.l1_ratio) * self.penalised
-
     def add_smooth(self, coef: np.ndarray, value: float, gradient: np.ndarray) -> float:
         """Add the squared part to ``gradient`` in place and to ``value``."""
         if self.l1_ratio == 1:

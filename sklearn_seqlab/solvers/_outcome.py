@@ -18,15 +18,15 @@ class Objective(Protocol):
     Attributes
     ----------
     n_coef : int
-    curvature : ndarray of shape (n_coef,)
-        A positive estimate of the diagonal of the Hessian. It scales the variables, which makes steps
-        and stopping rules independent of the units of the features.
+    scale : ndarray of shape (n_coef,)
+        Typical size of what each coefficient multiplies. Solvers work on ``coef * scale``, so that neither
+        steps nor stopping rules depend on the units of the features.
     l1 : ndarray of shape (n_coef,) or None
         Weight of the absolute value of each coefficient; ``value_and_gradient`` leaves this term out.
     """
 
     n_coef: int
-    curvature: np.ndarray
+    scale: np.ndarray
     l1: np.ndarray | None
 
     def value_and_gradient(self, coef: np.ndarray) -> tuple[float, np.ndarray]:

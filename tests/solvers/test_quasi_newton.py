@@ -19,7 +19,7 @@ class Quadratic:
         mix = rng.normal(size=(len(b), len(b)))
         self.hessian = (mix @ mix.T + np.eye(len(b))) * np.outer(scales, scales)
         self.b = b * scales
-        self.curvature = np.diag(self.hessian).copy()
+        self.scale = scales
         self.l1 = l1
         self.n_coef = len(b)
         self.n_calls = 0
