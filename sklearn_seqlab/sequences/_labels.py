@@ -181,6 +181,8 @@ class _Reader:
     def _complete(self, labels: np.ndarray, label: str) -> _Part:
         if labels.dtype == np.uint64 and labels.max() > np.iinfo(np.int64).max:
             raise ValueError(f"{label} holds an integer label beyond the range of int64.")
+        if labels.dtype.kind in "iu":
+            labels = labels.astype(np.int64, copy=False)  # NumPy joins uint64 and int64 to float64
         return _Part(np.zeros(len(labels), dtype=np.intp), labels, [])
 
     def _read_elements(self, elements: list[Any], label: str) -> _Part:
@@ -278,8 +280,6 @@ def _encode(
     members = reader._as_array([member for part in parts for _, found in part.sets for member in found])
     if classes is None:
         classes = np.unique(np.concatenate([labels, members])) if reader.kind else np.empty(0, dtype="U1")
-        if classes.dtype == np.uint64:
-            classes = classes.astype(np.int64)
     elif reader.kind is not None and _KIND_OF_DTYPE[classes.dtype.kind] != reader.kind:
         where, value = reader.first_seen[reader.kind]
         known = _KIND_OF_DTYPE[classes.dtype.kind]
