@@ -179,7 +179,7 @@ def as_csr(item: Any, label: str) -> sparse.csr_array:
     if item.format in ("csr", "csc", "bsr", "coo") and not _is_consistent(item):
         raise ValueError(f"{label} is no valid sparse matrix: its index arrays contradict its shape.")
     matrix = sparse.csr_array(item)
-    if not _is_consistent(matrix):
+    if item.format != "csr" and not _is_consistent(matrix):
         raise ValueError(f"{label} is no valid sparse matrix: its index arrays contradict its shape.")
     return matrix
 

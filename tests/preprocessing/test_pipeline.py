@@ -352,3 +352,30 @@ def test_a_plain_pipeline_around_a_sequence_pipeline():
     )
     inner = make_sequence_pipeline(StandardScaler(), PCA(2), StepLabeller()).fit(X, Y)
     same(outer.fit(X, Y).predict(X), inner.predict(X))
+
+
+def test_callbacks_are_passed_on():
+    callback = pytest.importorskip("sklearn.callback")  # scikit-learn 1.9
+
+    class Counter:
+        """The least a callback must have."""
+
+        def __init__(self):
+            self.names = []
+
+        def setup(self, estimator, context):
+            self.names.append("setup")
+
+        def on_fit_task_begin(self, estimator, context, **kwargs):
+            self.names.append("begin")
+
+        def on_fit_task_end(self, estimator, context, **kwargs):
+            self.names.append("end")
+
+        def teardown(self, estimator, context):
+            self.names.append("teardown")
+
+    assert callback is not None
+    counter = Counter()
+    make_sequence_pipeline(StandardScaler(), StepLabeller()).set_callbacks(counter).fit(X, Y)
+    assert counter.names[0] == "setup" and counter.names[-1] == "teardown" and "begin" in counter.names
