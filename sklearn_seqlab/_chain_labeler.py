@@ -17,23 +17,21 @@ from sklearn_seqlab.sequences import LabelCodes, PackedBatch, encode_labels, unp
 __all__ = ["ChainLabeler", "ProbabilisticChainLabeler"]
 
 Problem = tuple[np.ndarray, np.ndarray, np.ndarray]
+Scorer = Callable[[int, int], tuple[np.ndarray, np.ndarray]]
 
 
 class ChainLabeler(SequenceLabeler, metaclass=ABCMeta):
     """Decodes chains of scores; a subclass learns them.
 
-    A subclass has the parameter ``n_jobs``, sets ``classes_`` and defines ``_chain_scores``.
+    A subclass has the parameter ``n_jobs``, sets ``classes_`` and defines ``_chain_scorer``.
     """
 
     @abstractmethod
-    def _chain_scores(self, batch: PackedBatch, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
-        """Scores of sequences ``first:last``, initial and final scores folded in.
+    def _chain_scorer(self, batch: PackedBatch) -> Scorer:
+        """What gives the scores of sequences ``first:last`` of a batch, initial and final ones folded in.
 
-        Returns
-        -------
-        unary : ndarray of shape (n_rows, n_labels)
-            Fresh: the caller writes to it.
-        transition : ndarray of shape (n_labels, n_labels) or (n_rows, n_labels, n_labels)
+        It returns ``unary`` (n_rows, n_labels), which the caller may write to, and ``transition``
+        (n_labels, n_labels) or (n_rows, n_labels, n_labels). Threads call it at the same time.
         """
 
     def _doubles_per_step(self) -> int:
@@ -161,13 +159,14 @@ class ChainLabeler(SequenceLabeler, metaclass=ABCMeta):
         def task(bound: tuple[int, int]) -> Any:
             first, last = bound
             start, stop = batch.offsets[first], batch.offsets[last]
-            unary, transition = self._chain_scores(batch, first, last)
+            unary, transition = scorer(first, last)
             if known is not None:
                 unary[~known.allowed(start, stop)] = -np.inf
             return work(first, (unary, transition, batch.offsets[first : last + 1] - start))
 
         bounds = _parallel.chunk_bounds(batch.offsets, self._doubles_per_step())
         with _parallel.one_blas_thread():
+            scorer = self._chain_scorer(batch)
             return _parallel.run(task, bounds, self.n_jobs)
 
 

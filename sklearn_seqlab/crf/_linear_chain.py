@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from sklearn_seqlab import _parallel
-from sklearn_seqlab._chain_labeler import ProbabilisticChainLabeler
+from sklearn_seqlab._chain_labeler import ProbabilisticChainLabeler, Scorer
 from sklearn_seqlab._progress import Progress
 from sklearn_seqlab._sklearn_private import Interval, StrOptions, _fit_context
 from sklearn_seqlab.base import SequenceTags, check_sequence_weight
 from sklearn_seqlab.inference import chain
-from sklearn_seqlab.objectives import ChainCoefficients, ChainLogLikelihood, linear_scores
+from sklearn_seqlab.objectives import ChainCoefficients, ChainLogLikelihood, make_features
 from sklearn_seqlab.sequences import LabelCodes, PackedBatch, encode_labels, pack
 from sklearn_seqlab.solvers import lbfgs, owlqn, report
 
@@ -258,17 +258,24 @@ class LinearChainCRF(ProbabilisticChainLabeler):
         report(outcome, "Raise max_iter, loosen tol, lower C, or scale the features (StandardScaler).")
         return self
 
-    def _chain_scores(self, batch: PackedBatch, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
-        start, stop = int(batch.offsets[first]), int(batch.offsets[last])
-        unary = linear_scores(batch.values, self.coef_, start, stop)
-        unary += self.intercept_
-        chain.fold(unary, batch.offsets[first : last + 1] - start, self.start_coef_, self.end_coef_)
-        if not len(self.transition_features_):
-            return unary, self.transition_coef_
-        inputs = batch.values[start:stop][:, self.transition_features_]
-        n_labels = len(self.classes_)
-        moves = inputs @ self.edge_coef_.reshape(n_labels**2, -1).T
-        return unary, moves.reshape(-1, n_labels, n_labels) + self.transition_coef_
+    def _chain_scorer(self, batch: PackedBatch) -> Scorer:
+        n_labels, columns = len(self.classes_), self.transition_features_
+        pairs = sparse.csr_array(self.coef_.T) if sparse.issparse(self.coef_) else None
+        features = make_features(batch.values, n_labels, pairs)
+        coef = features.vector(self.coef_)
+        edge = self.edge_coef_.reshape(n_labels**2, -1).T
+
+        def scores(first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
+            start, stop = int(batch.offsets[first]), int(batch.offsets[last])
+            unary = features.scores(coef, start, stop)
+            unary += self.intercept_
+            chain.fold(unary, batch.offsets[first : last + 1] - start, self.start_coef_, self.end_coef_)
+            if not len(columns):
+                return unary, self.transition_coef_
+            moves = batch.values[start:stop][:, columns] @ edge
+            return unary, moves.reshape(-1, n_labels, n_labels) + self.transition_coef_
+
+        return scores
 
     def _doubles_per_step(self) -> int:
         n_labels = len(self.classes_)

@@ -10,30 +10,6 @@ cdef extern from *:
     """
     #include <math.h>
 
-    /* out = x @ matrix, matrix (n, n) in C order; rows whose weight is zero cost nothing. */
-    static CYTHON_INLINE void seqlab_vecmat(
-        double *CYTHON_RESTRICT out, const double *CYTHON_RESTRICT x,
-        const double *CYTHON_RESTRICT matrix, Py_ssize_t n)
-    {
-        Py_ssize_t i = 0, j;
-        for (j = 0; j < n; j++) out[j] = 0.0;
-        for (; i + 3 < n; i += 4) {
-            const double a = x[i], b = x[i + 1], c = x[i + 2], d = x[i + 3];
-            const double *CYTHON_RESTRICT p = matrix + i * n;
-            const double *CYTHON_RESTRICT q = p + n;
-            const double *CYTHON_RESTRICT r = q + n;
-            const double *CYTHON_RESTRICT s = r + n;
-            if (a == 0.0 && b == 0.0 && c == 0.0 && d == 0.0) continue;
-            for (j = 0; j < n; j++) out[j] += (a * p[j] + b * q[j]) + (c * r[j] + d * s[j]);
-        }
-        for (; i < n; i++) {
-            const double a = x[i];
-            const double *CYTHON_RESTRICT p = matrix + i * n;
-            if (a == 0.0) continue;
-            for (j = 0; j < n; j++) out[j] += a * p[j];
-        }
-    }
-
     /* out = matrix @ x: four rows at a time, one running sum each. */
     static CYTHON_INLINE void seqlab_matvec(
         double *CYTHON_RESTRICT out, const double *CYTHON_RESTRICT matrix,
@@ -56,6 +32,48 @@ cdef extern from *:
             double a = 0.0;
             for (j = 0; j < n; j++) a += p[j] * x[j];
             out[i] = a;
+        }
+    }
+
+    /* out += a * x */
+    static CYTHON_INLINE void seqlab_axpy(
+        double *CYTHON_RESTRICT out, double a, const double *CYTHON_RESTRICT x, Py_ssize_t n)
+    {
+        Py_ssize_t j;
+        for (j = 0; j < n; j++) out[j] += a * x[j];
+    }
+
+    /* out += a * x + b * y + c * z + d * w */
+    static CYTHON_INLINE void seqlab_axpy4(
+        double *CYTHON_RESTRICT out,
+        double a, const double *CYTHON_RESTRICT x, double b, const double *CYTHON_RESTRICT y,
+        double c, const double *CYTHON_RESTRICT z, double d, const double *CYTHON_RESTRICT w, Py_ssize_t n)
+    {
+        Py_ssize_t j;
+        for (j = 0; j < n; j++) out[j] += (a * x[j] + b * y[j]) + (c * z[j] + d * w[j]);
+    }
+
+    /* out = x @ matrix, matrix (n, n) in C order; rows whose weight is zero cost nothing. */
+    static CYTHON_INLINE void seqlab_vecmat(
+        double *CYTHON_RESTRICT out, const double *CYTHON_RESTRICT x,
+        const double *CYTHON_RESTRICT matrix, Py_ssize_t n)
+    {
+        Py_ssize_t i = 0, j;
+        for (j = 0; j < n; j++) out[j] = 0.0;
+        for (; i + 3 < n; i += 4) {
+            const double a = x[i], b = x[i + 1], c = x[i + 2], d = x[i + 3];
+            const double *CYTHON_RESTRICT p = matrix + i * n;
+            const double *CYTHON_RESTRICT q = p + n;
+            const double *CYTHON_RESTRICT r = q + n;
+            const double *CYTHON_RESTRICT s = r + n;
+            if (a == 0.0 && b == 0.0 && c == 0.0 && d == 0.0) continue;
+            seqlab_axpy4(out, a, p, b, q, c, r, d, s, n);
+        }
+        for (; i < n; i++) {
+            const double a = x[i];
+            const double *CYTHON_RESTRICT p = matrix + i * n;
+            if (a == 0.0) continue;
+            seqlab_axpy(out, a, p, n);
         }
     }
 
@@ -91,3 +109,7 @@ cdef extern from *:
     double max_of "seqlab_max"(const double *x, Py_ssize_t n) noexcept nogil
     double log_sum_exp "seqlab_log_sum_exp"(const double *x, Py_ssize_t n) noexcept nogil
     void add "seqlab_add"(double *sum, double *lost, double term) noexcept nogil
+    void axpy "seqlab_axpy"(double *out, double a, const double *x, Py_ssize_t n) noexcept nogil
+    void axpy4 "seqlab_axpy4"(
+        double *out, double a, const double *x, double b, const double *y,
+        double c, const double *z, double d, const double *w, Py_ssize_t n) noexcept nogil

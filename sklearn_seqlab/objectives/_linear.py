@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from scipy import sparse
 
 from sklearn_seqlab.objectives._restricted import add_gradient, add_scores
 
-__all__ = ["DenseFeatures", "RestrictedFeatures", "SparseFeatures", "linear_scores", "make_features"]
+__all__ = ["DenseFeatures", "RestrictedFeatures", "SparseFeatures", "make_features"]
 
 # How many pieces a transposed product is cut into: enough for the cores of a large machine, and few enough
 # for one partial gradient each.
@@ -24,27 +25,11 @@ _N_PIECES = 8
 Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
 
-def make_features(values: Any, n_labels: int, pairs: np.ndarray | None) -> Any:
-    """The layout for a batch's values; ``pairs`` (n_features, n_labels) sparse bool restricts the weights."""
+def make_features(values: Any, n_labels: int, pairs: sparse.csr_array | None = None) -> Any:
+    """The layout for a batch's values; the stored entries of ``pairs`` (n_features, n_labels) restrict it."""
     if pairs is not None:
-        return RestrictedFeatures(values, pairs)
+        return RestrictedFeatures(sparse.csr_array(values), pairs)
     return (SparseFeatures if sparse.issparse(values) else DenseFeatures)(values, n_labels)
-
-
-def linear_scores(values: Any, coef: Any, start: int, stop: int) -> np.ndarray:
-    """``values[start:stop] @ coef.T`` for any mix of dense and CSR, as a fresh array (n_rows, n_labels)."""
-    if not sparse.issparse(coef):
-        rows = _csr_rows(values, start, stop) if sparse.issparse(values) else values[start:stop]
-        return np.ascontiguousarray(rows @ coef.T)
-    if not sparse.issparse(values):
-        return np.ascontiguousarray((coef @ values[start:stop].T).T)
-    by_feature = sparse.csr_array(coef.T)
-    scores = np.zeros((stop - start, coef.shape[0]))
-    add_scores(
-        values.data, values.indices, values.indptr, by_feature.indptr.astype(np.intp),
-        by_feature.indices.astype(np.intc), by_feature.data, start, scores,
-    )  # fmt: skip
-    return scores
 
 
 class DenseFeatures:
@@ -81,11 +66,11 @@ class DenseFeatures:
 
 
 class SparseFeatures(DenseFeatures):
-    """Weights (n_features, n_labels) on CSR rows; keeps a transposed copy of the rows."""
+    """Weights (n_features, n_labels) on CSR rows; a gradient needs a transposed copy of the rows."""
 
-    def __init__(self, values: sparse.csr_array, n_labels: int):
-        super().__init__(values, n_labels)
-        self.transposed = sparse.csr_array(values.T)
+    @cached_property
+    def transposed(self) -> sparse.csr_array:
+        return sparse.csr_array(self.values.T)
 
     def scores(self, coef: np.ndarray, start: int, stop: int) -> np.ndarray:
         return _csr_rows(self.values, start, stop) @ coef.reshape(self.shape)
@@ -108,23 +93,51 @@ class RestrictedFeatures:
     values : csr_array of shape (n_total, n_features)
     pairs : csr_array of shape (n_features, n_labels)
         Its stored entries are the pairs that have a weight.
+
+    Notes
+    -----
+    Inside, features are numbered anew: first those that occur with a third of the labels or more ("hot":
+    products use dense rows of their weights), then by decreasing frequency, which keeps what is read most
+    on few cache lines. There is still one coefficient per pair, in that order.
     """
 
     def __init__(self, values: sparse.csr_array, pairs: sparse.csr_array):
-        self.values = values
         self.shape = pairs.shape
-        self.start = pairs.indptr.astype(np.intp)
-        self.label = pairs.indices.astype(np.intc)
-        self.n_coef = len(self.label)
+        n_pairs = np.diff(pairs.indptr)
+        frequency = np.bincount(values.indices, minlength=self.shape[0])
+        hot = 3 * n_pairs >= self.shape[1]
+        self.order = np.lexsort((-frequency, ~hot))
+        rank = np.empty(self.shape[0], dtype=values.indices.dtype)
+        rank[self.order] = np.arange(self.shape[0])
+        parts = values.data.copy(), rank[values.indices], values.indptr
+        ranked = sparse.csr_array(parts, shape=values.shape)
+        ranked.sort_indices()
+        binary = (ranked.data == 1).all()
+        self.operands = ranked.data[:0] if binary else ranked.data, ranked.indices, ranked.indptr
+        weights = sparse.csr_array(pairs[self.order])
+        self.n_coef = weights.nnz
+        self.feature = np.repeat(self.order, np.diff(weights.indptr))
+        self.label = weights.indices.astype(np.intc)
+        # the first n_split coefficients are those of hot features; `place` is where they stand in dense rows
+        self.n_hot = int(hot.sum())
+        self.n_split = int(weights.indptr[self.n_hot])
+        self.place = (
+            np.repeat(np.arange(self.n_hot), np.diff(weights.indptr[: self.n_hot + 1])),
+            self.label[: self.n_split],
+        )
+        start = (weights.indptr[self.n_hot :] - self.n_split).astype(np.intc)
+        self.pairs = start, self.label[self.n_split :]
 
     def scores(self, coef: np.ndarray, start: int, stop: int) -> np.ndarray:
         scores = np.zeros((stop - start, self.shape[1]))
-        add_scores(*self._operands, np.ascontiguousarray(coef), start, scores)
+        hot = np.zeros((self.n_hot, self.shape[1]))
+        hot[self.place] = coef[: self.n_split]
+        add_scores(*self.operands, hot, *self.pairs, coef[self.n_split :], start, scores)
         return scores
 
     def gradient(self, residual: np.ndarray, run: Runner) -> np.ndarray:
         edges = np.linspace(0, len(residual), _N_PIECES + 1).astype(int)
-        pieces = [(a, b) for a, b in itertools.pairwise(edges) if b > a]
+        pieces = [(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True) if b > a]
         parts = run(lambda piece: self._partial(residual, *piece), pieces)
         total = parts[0]
         for part in parts[1:]:
@@ -132,26 +145,21 @@ class RestrictedFeatures:
         return total
 
     def _partial(self, residual: np.ndarray, start: int, stop: int) -> np.ndarray:
-        gradient = np.zeros(self.n_coef)
-        add_gradient(*self._operands, residual[start:stop], start, gradient)
-        return gradient
-
-    @property
-    def _operands(self) -> tuple[np.ndarray, ...]:
-        return self.values.data, self.values.indices, self.values.indptr, self.start, self.label
+        hot = np.zeros((self.n_hot, self.shape[1]))
+        others = np.zeros(self.n_coef - self.n_split)
+        add_gradient(*self.operands, residual[start:stop], *self.pairs, start, hot, others)
+        return np.concatenate([hot[self.place], others])
 
     def repeat(self, per_feature: np.ndarray) -> np.ndarray:
-        return np.repeat(per_feature, np.diff(self.start))
+        return per_feature[self.feature]
 
     def matrix(self, coef: np.ndarray) -> sparse.csr_array:
-        by_feature = sparse.csr_array((coef, self.label, self.start), shape=self.shape)
-        return sparse.csr_array(by_feature.T)
+        return sparse.csr_array((coef, (self.label, self.feature)), shape=self.shape[::-1])
 
     def vector(self, matrix: Any) -> np.ndarray:
-        feature = np.repeat(np.arange(self.shape[0]), np.diff(self.start))
         if sparse.issparse(matrix):
-            return np.asarray(sparse.csr_array(matrix)[self.label, feature]).ravel()
-        return matrix[self.label, feature]
+            return np.asarray(sparse.csr_array(matrix)[self.label, self.feature]).ravel()
+        return matrix[self.label, self.feature]
 
 
 def _csr_rows(matrix: sparse.csr_array, start: int, stop: int) -> sparse.csr_array:
