@@ -2,5 +2,6 @@
 
 from sklearn_seqlab._version import __version__
 from sklearn_seqlab.crf import LinearChainCRF
+from sklearn_seqlab.stepwise import StepwiseClassifier
 
-__all__ = ["LinearChainCRF", "__version__"]
+__all__ = ["LinearChainCRF", "StepwiseClassifier", "__version__"]

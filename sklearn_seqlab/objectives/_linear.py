@@ -6,9 +6,9 @@ which it has. Gradients are summed over a fixed cut of the work: the same bits f
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,7 @@ class DenseFeatures:
 
     def gradient(self, residual: np.ndarray, run: Runner) -> np.ndarray:
         edges = np.linspace(0, len(residual), _N_PIECES + 1).astype(int)
-        pieces = [(a, b) for a, b in itertools.pairwise(edges) if b > a]
+        pieces = [(a, b) for a, b in pairwise(edges) if b > a]
         parts = run(lambda piece: self.values[slice(*piece)].T @ residual[slice(*piece)], pieces)
         total = parts[0]
         for part in parts[1:]:
@@ -80,7 +80,7 @@ class SparseFeatures(DenseFeatures):
         share = np.linspace(0, self.transposed.indptr[-1], _N_PIECES + 1)
         edges = np.searchsorted(self.transposed.indptr, share)
         edges[0], edges[-1] = 0, self.shape[0]
-        pieces = [(a, b) for a, b in itertools.pairwise(edges) if b > a]
+        pieces = [(a, b) for a, b in pairwise(edges) if b > a]
         parts = run(lambda piece: _csr_rows(self.transposed, *piece) @ residual, pieces)
         return np.concatenate(parts).ravel()
 
@@ -137,7 +137,7 @@ class RestrictedFeatures:
 
     def gradient(self, residual: np.ndarray, run: Runner) -> np.ndarray:
         edges = np.linspace(0, len(residual), _N_PIECES + 1).astype(int)
-        pieces = [(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True) if b > a]
+        pieces = [(a, b) for a, b in pairwise(edges) if b > a]
         parts = run(lambda piece: self._partial(residual, *piece), pieces)
         total = parts[0]
         for part in parts[1:]:

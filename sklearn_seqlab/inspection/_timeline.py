@@ -1,0 +1,167 @@
+"""Timelines: the labels of one sequence over time, true above predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_seqlab.sequences import encode_labels, labels_to_segments
+
+__all__ = ["TimelineDisplay"]
+
+# Okabe and Ito's colours can be told apart with any colour vision; beyond eight labels no set can.
+_FEW_COLORS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#7F7F7F"]
+
+
+class TimelineDisplay:
+    """Bands of labels of one sequence, one row per source.
+
+    Use :meth:`from_estimator` or :meth:`from_predictions`; the constructor only stores.
+
+    Parameters
+    ----------
+    rows : dict of str to sequence of labels
+        Labels of shape (n_timesteps,) by name of the row, top row first; None where a label is missing,
+        which stays white.
+    classes : ndarray of shape (n_labels,)
+        All labels, in the order of the legend.
+    times : ndarray of shape (n_timesteps,), default=None
+        Numbers or time stamps of the steps; None counts them.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    """
+
+    def __init__(self, rows: dict[str, ArrayLike], *, classes: np.ndarray, times: ArrayLike | None = None):
+        self.rows = rows
+        self.classes = classes
+        self.times = times
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y_true: ArrayLike | None = None,
+        *,
+        times: ArrayLike | None = None,
+        colors: dict[Any, Any] | None = None,
+        ax: Any = None,
+    ) -> TimelineDisplay:
+        """Predict one sequence and draw it below its true labels.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+        X : array-like of shape (n_timesteps, n_features)
+            One sequence.
+        y_true : array-like of shape (n_timesteps,), default=None
+        times, colors, ax
+            As in :meth:`from_predictions`.
+
+        Returns
+        -------
+        display : TimelineDisplay
+        """
+        (y_pred,) = estimator.predict([X])
+        return cls.from_predictions(y_true, y_pred, times=times, colors=colors, ax=ax)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike | None,
+        y_pred: ArrayLike,
+        *,
+        times: ArrayLike | None = None,
+        colors: dict[Any, Any] | None = None,
+        ax: Any = None,
+    ) -> TimelineDisplay:
+        """Draw true and predicted labels of one sequence.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n_timesteps,) or None
+            None draws the prediction alone.
+        y_pred : array-like of shape (n_timesteps,)
+        times : array-like of shape (n_timesteps,), default=None
+            Time stamps (datetime64) or numbers; None counts the steps.
+        colors : dict of label to color, default=None
+            Where a label should have a color of its own choice.
+        ax : matplotlib Axes, default=None
+
+        Returns
+        -------
+        display : TimelineDisplay
+        """
+        rows = {"predicted": y_pred} if y_true is None else {"true": y_true, "predicted": y_pred}
+        _, classes = encode_labels(list(rows.values()), name="labels")
+        return cls(rows, classes=classes, times=times).plot(colors=colors, ax=ax)
+
+    def plot(self, *, colors: dict[Any, Any] | None = None, ax: Any = None) -> TimelineDisplay:
+        """Draw the rows.
+
+        Parameters
+        ----------
+        colors : dict of label to color, default=None
+        ax : matplotlib Axes, default=None
+            None makes a new figure.
+
+        Returns
+        -------
+        self : TimelineDisplay
+        """
+        import matplotlib.pyplot as plt  # optional dependency, needed only here
+        from matplotlib.patches import Patch
+
+        if ax is None:
+            _, ax = plt.subplots(figsize=(10, 0.6 * len(self.rows) + 1.4), layout="constrained")
+        palette = _palette(self.classes, plt.get_cmap("tab20").colors) | (colors or {})
+        edges = self._edges(len(next(iter(self.rows.values()))))
+        names = list(self.rows)
+        for k, name in enumerate(names):
+            for start, stop, label in labels_to_segments(list(self.rows[name])):
+                if label in palette:  # a missing label has no colour
+                    band = [(edges[start], edges[stop] - edges[start])]
+                    ax.broken_barh(band, (len(names) - 1 - k + 0.1, 0.8), facecolors=palette[label])
+        ax.set(
+            yticks=[len(names) - 1 - k + 0.5 for k in range(len(names))],
+            yticklabels=names,
+            ylim=(0, len(names)),
+            xlim=(edges[0], edges[-1]),
+            xlabel="time step" if self.times is None else "time",
+        )
+        if isinstance(edges, np.ndarray) and edges.dtype.kind == "M":
+            from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+            locator = AutoDateLocator()
+            ax.xaxis.set_major_locator(locator)
+            ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+        handles = [Patch(color=palette[label], label=str(label)) for label in self.classes.tolist()]
+        columns = min(len(handles), 8)
+        ax.legend(handles=handles, ncols=columns, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False,
+                  fontsize="small", handlelength=1.0, columnspacing=1.0)  # fmt: skip
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _edges(self, n_timesteps: int) -> np.ndarray:
+        """Where each step begins, and where the last one ends."""
+        if self.times is None:
+            return np.arange(n_timesteps + 1)
+        times = np.asarray(self.times)
+        if len(times) != n_timesteps:
+            raise ValueError(
+                f"times has {len(times)} entries, but the sequence has {n_timesteps} time steps."
+            )
+        step = np.median(np.diff(times)) if n_timesteps > 1 else np.ones(1, dtype=times.dtype)[0]
+        return np.append(times, times[-1:] + step)
+
+
+def _palette(classes: Iterable[Any], many: Iterable[Any]) -> dict[Any, Any]:
+    labels = np.asarray(classes).tolist()
+    colors = _FEW_COLORS if len(labels) <= len(_FEW_COLORS) else list(many)
+    return {label: colors[k % len(colors)] for k, label in enumerate(labels)}
