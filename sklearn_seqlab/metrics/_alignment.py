@@ -60,8 +60,8 @@ class AlignedLabels:
     @property
     def has_weight(self) -> bool:
         """Whether at least one scored row has a weight above zero."""
-        scored = self.is_scored
-        return bool(scored.any()) if self.weight is None else bool((self.row_weight[scored] > 0).any())
+        scored, weight = self.is_scored, self.row_weight
+        return bool(scored.any()) if weight is None else bool((weight[scored] > 0).any())
 
 
 def align(

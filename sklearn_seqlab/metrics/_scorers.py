@@ -107,7 +107,8 @@ class SequenceScorer:
         return self.sign * self.func(y, self._respond(estimator, X), **kwargs)
 
     def _respond(self, estimator: Any, X: Any) -> Any:
-        methods = [self.response_method] if isinstance(self.response_method, str) else self.response_method
+        asked = self.response_method or ()
+        methods = [asked] if isinstance(asked, str) else asked
         for method in methods:
             if hasattr(estimator, method):
                 return getattr(estimator, method)(X)
@@ -245,7 +246,7 @@ segment_f1 = SequenceScorer(segment_f1_score, name="segment_f1")
 log_likelihood = SequenceScorer(_mean_log_likelihood, response_method=None, name="log_likelihood")
 
 _SCORERS = {
-    scorer.name: scorer
+    str(scorer.name): scorer
     for scorer in (
         micro_accuracy,
         macro_accuracy,

@@ -228,7 +228,7 @@ def segment_classification_report(
     if not counts.is_defined:
         zero_division = undefined("Segment report")
     measures = ("precision", "recall", "f1-score")
-    by_label = {measure: _average(counts, measure, None, zero_division) for measure in measures}
+    by_label = {measure: np.asarray(_average(counts, measure, None, zero_division)) for measure in measures}
     support = counts.true.tolist()
     rows: dict[Any, dict[str, float]] = {
         label: {**{measure: float(by_label[measure][k]) for measure in measures}, "support": support[k]}
@@ -310,13 +310,11 @@ def _runs(aligned: AlignedLabels) -> tuple[np.ndarray, _Segments, _Segments]:
 
 
 def _tagged(aligned: AlignedLabels, scheme: str) -> tuple[np.ndarray, _Segments, _Segments]:
-    """Segments that tags spell; every stretch of labelled steps is read as a sequence of its own."""
+    """Segments that tags spell; a step whose true label is missing counts as "O" on either side."""
     prefix_of, label_of, labels = split_tags(aligned.classes, scheme, name="y_true or y_pred")
-    edges = np.flatnonzero(np.diff(aligned.is_scored.astype(np.int8))) + 1
-    offsets = np.union1d(aligned.offsets, edges)
     sides = []
     for codes in (aligned.true, np.where(aligned.is_scored, aligned.pred, -1)):
-        sides.append(find_bio_segments(codes, offsets, prefix_of, label_of, scheme))
+        sides.append(find_bio_segments(codes, aligned.offsets, prefix_of, label_of, scheme))
     return np.array(labels, dtype=object), sides[0], sides[1]
 
 

@@ -105,6 +105,7 @@ class SequencePipeline(Pipeline):
     """
 
     _acts_on_sequences = True
+    steps: list[tuple[str, Any]]
 
     def fit(self, X: Iterable[Any], y: Any = None, **params: Any) -> SequencePipeline:
         """Fit the transformers one after the other, then the last step.
@@ -375,7 +376,7 @@ class SequencePipeline(Pipeline):
             return self._run(verb, X, (), params)
         return getattr(self._fitted(), verb)(X, **params)
 
-    def _run(self, verb: str, X: Iterable[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _run(self, verb: str, X: Iterable[Any] | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A method that scikit-learn's pipeline does not know, on transformed sequences."""
         running = self._fitted()
         if len(running) > 1 and X is not None:

@@ -47,7 +47,7 @@ def _transformer_has(name: str) -> Callable[[Any], bool]:
     return check
 
 
-class SequenceTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+class SequenceTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Apply a transformer of rows to every time step of every sequence.
 
     The time steps of all sequences are laid end to end, given to the transformer as one table, and what comes
@@ -338,7 +338,15 @@ class SequenceTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys
 
 
 def _has_levels(y: Any) -> bool:
-    return any(getattr(item, "ndim", 1) > 1 or isinstance(item, tuple) for item in y)
+    """Whether labels come in one of the richer forms of multi-level models, of which nothing is read here."""
+    return any(
+        getattr(item, "ndim", 1) > 1
+        or (
+            isinstance(item, list | tuple)
+            and any(isinstance(part, list | tuple | np.ndarray) for part in item)
+        )
+        for item in y
+    )
 
 
 def _requires_labels(estimator: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,7 +127,7 @@ def as_items(collection: Any, *, name: str, wish: str) -> list[Any]:
     """The members of a list-like argument, or an error that says what the argument should have been."""
     if collection is None:
         raise ValueError(f"{name} is None; expected a list with one array of shape {wish}.")
-    if isinstance(collection, str | bytes | dict | set | frozenset) or not isinstance(collection, Sized):
+    if isinstance(collection, str | bytes | dict | set | frozenset) or not hasattr(collection, "__len__"):
         kind = type(collection).__name__
         raise TypeError(f"{name} is a {kind}; expected a list with one array of shape {wish}.")
     if sparse.issparse(collection) or hasattr(collection, "columns"):
@@ -265,7 +265,7 @@ def _common_names(names: list[np.ndarray | None], name: str) -> np.ndarray | Non
     for s, other in enumerate(names[1:], start=1):
         if (first is None) != (other is None):
             raise ValueError(f"{name}[{s}] and {name}[0] differ: one has column names, the other has none.")
-        if first is not None and not np.array_equal(first, other):
+        if first is not None and other is not None and not np.array_equal(first, other):
             raise ValueError(f"{name}[{s}] has columns {list(other)}, but {name}[0] has {list(first)}.")
     return first
 

@@ -215,6 +215,7 @@ class _Reader:
 
     def _read_one(self, element: Any, label: str, t: int) -> Any:
         """A label as plain str, int or bool."""
+        value: Any
         if isinstance(element, str):
             kind, value = "str", str(element)
         elif isinstance(element, bool | np.bool_):

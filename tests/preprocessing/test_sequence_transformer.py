@@ -164,8 +164,12 @@ def test_partial_labels_are_not_passed_unless_required():
 
 
 def test_levels_are_passed_to_nothing():
+    segments = [[(0, 0, len(labels), "a")] for labels in Y]
+    with_ends = [(labels, [0] * len(labels)) for labels in Y]
+    nested = [[[label, label] for label in labels] for labels in Y]
     y = [np.column_stack([labels, labels]) for labels in Y]
-    assert SequenceTransformer(Recorder()).fit(X, y).transformer_.y_ is None
+    for form in (segments, with_ends, nested, y):
+        assert SequenceTransformer(Recorder()).fit(X, form).transformer_.y_ is None
     with pytest.raises(ValueError, match=r"y\[0\] has 2 dimension"):
         SequenceTransformer(Recorder(required=True)).fit(X, y)
 
@@ -214,6 +218,10 @@ def test_weights_are_repeated_for_every_step():
     )
     with pytest.raises(ValueError, match=r"sample_weight has shape \(2,\); expected \(12,\)"):
         SequenceTransformer(Recorder()).fit(X, sample_weight=[1, 2])
+    y = partly(Y)
+    known = np.array([isinstance(label, str) for label in np.concatenate(y)])
+    lifted = SequenceTransformer(Recorder(required=True)).fit(X, y, sample_weight=weight)
+    assert_array_equal(lifted.transformer_.sample_weight_, rows[known])
     with sklearn.config_context(enable_metadata_routing=True):
         lifted = SequenceTransformer(StandardScaler().set_fit_request(sample_weight=True))
         lifted.fit(X, sample_weight=weight)
