@@ -12,8 +12,13 @@ from sklearn_seqlab.sequences import encode_labels, labels_to_segments
 
 __all__ = ["TimelineDisplay"]
 
-# Okabe and Ito's colours can be told apart with any colour vision; beyond eight labels no set can.
-_FEW_COLORS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#7F7F7F"]
+# The colours of Okabe and Ito, which any colour vision tells apart, then four that stay clear of them; beyond
+# twelve labels no set can do that.
+_PALETTE = [
+    "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#7F7F7F",
+    "#332288", "#661100", "#A8DDB5", "#000000",
+]  # fmt: skip
+_LEGEND_ROWS = 9
 
 
 class TimelineDisplay:
@@ -119,7 +124,7 @@ class TimelineDisplay:
         from matplotlib.patches import Patch
 
         if ax is None:
-            _, ax = plt.subplots(figsize=(10, 0.6 * len(self.rows) + 1.4), layout="constrained")
+            _, ax = plt.subplots(figsize=(11, 0.6 * len(self.rows) + 1.4), layout="constrained")
         palette = _palette(self.classes, plt.get_cmap("tab20").colors) | (colors or {})
         edges = self._edges(len(next(iter(self.rows.values()))))
         names = list(self.rows)
@@ -142,9 +147,15 @@ class TimelineDisplay:
             ax.xaxis.set_major_locator(locator)
             ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
         handles = [Patch(color=palette[label], label=str(label)) for label in self.classes.tolist()]
-        columns = min(len(handles), 8)
-        ax.legend(handles=handles, ncols=columns, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False,
-                  fontsize="small", handlelength=1.0, columnspacing=1.0)  # fmt: skip
+        ax.legend(
+            handles=handles,
+            ncols=-(-len(handles) // _LEGEND_ROWS),
+            loc="center left",
+            bbox_to_anchor=(1.0, 0.5),
+            frameon=False,
+            fontsize="small",
+            handlelength=1.0,
+        )
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -163,5 +174,5 @@ class TimelineDisplay:
 
 def _palette(classes: Iterable[Any], many: Iterable[Any]) -> dict[Any, Any]:
     labels = np.asarray(classes).tolist()
-    colors = _FEW_COLORS if len(labels) <= len(_FEW_COLORS) else list(many)
+    colors = _PALETTE if len(labels) <= len(_PALETTE) else list(many)
     return {label: colors[k % len(colors)] for k, label in enumerate(labels)}

@@ -1,0 +1,40 @@
+"""Compute tables of the papers and write them to RESULTS.md.
+
+    python benchmarks/papers/run.py ua                        everything of one table
+    python benchmarks/papers/run.py ua --rows LinearChainCRF  one row again, the others as they were
+    python benchmarks/papers/run.py ua --write-only           the table from the stored scores
+
+Real data is looked up as the fetchers do: in the folder SKLEARN_SEQLAB_DATA, else downloaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import ua
+
+TABLES = {"ua": ua}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("table", choices=TABLES)
+    parser.add_argument("--rows", nargs="+", help="rows to compute (all)")
+    parser.add_argument("--inputs", nargs="+", help="inputs to compute (all)")
+    parser.add_argument("--windows", nargs="+", help="windows to compute (all)")
+    parser.add_argument("--deals", type=int, default=5, help="how many random deals (5)")
+    parser.add_argument("--n-jobs", type=int, default=2, help="processes of the grid searches (2)")
+    parser.add_argument("--write-only", action="store_true", help="compute nothing")
+    options = parser.parse_args()
+    table = TABLES[options.table]
+    if not options.write_only:
+        rows = options.rows or list(table.ROWS)
+        inputs, windows = options.inputs or list(table.INPUTS), options.windows or list(table.WINDOWS)
+        table.run(rows, inputs, windows, options.deals, options.n_jobs)
+    table.write()
+
+
+if __name__ == "__main__":
+    main()
