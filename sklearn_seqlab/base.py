@@ -60,6 +60,8 @@ class SequenceTags(Tags):
         ``predict_n_best``.
     max_marginals : bool
         ``decision_function``.
+    keeps_rows : bool
+        The fitted estimator holds copies of training rows, as kernel models must.
     """
 
     regularisation: str | None = None
@@ -69,6 +71,7 @@ class SequenceTags(Tags):
     sampling: bool = False
     n_best: bool = False
     max_marginals: bool = False
+    keeps_rows: bool = False
 
 
 class SequenceLabeler(BaseEstimator):

@@ -302,11 +302,12 @@ class LinearChainCRF(ProbabilisticChainLabeler):
             return np.ones((n_labels, n_labels), dtype=bool)
         if isinstance(self.allowed_transitions, str):
             mask = np.zeros((n_labels, n_labels), dtype=bool)
-            into = np.ones(len(labels.codes), dtype=bool)
+            codes = labels.settled()
+            into = np.ones(len(codes), dtype=bool)
             into[labels.offsets[:-1]] = False
-            into[1:] &= (labels.codes[1:] >= 0) & (labels.codes[:-1] >= 0)
+            into[1:] &= (codes[1:] >= 0) & (codes[:-1] >= 0)
             into = np.flatnonzero(into)
-            mask[labels.codes[into - 1], labels.codes[into]] = True
+            mask[codes[into - 1], codes[into]] = True
             return mask
         mask = np.asarray(self.allowed_transitions)
         if mask.shape != (n_labels, n_labels) or mask.dtype != bool:
@@ -357,10 +358,11 @@ class LinearChainCRF(ProbabilisticChainLabeler):
         """Mean of the weights of each sequence's known labels; 1 where none is known."""
         if self.class_weight is None:
             return np.ones(labels.n_sequences)
-        known = labels.codes >= 0
+        codes = labels.settled()
+        known = codes >= 0
         per_label = np.ones(len(classes))
         if self.class_weight == "balanced":
-            counts = np.bincount(labels.codes[known], minlength=len(classes))
+            counts = np.bincount(codes[known], minlength=len(classes))
             per_label = known.sum() / (len(classes) * np.maximum(counts, 1))
         else:
             for label, value in self.class_weight.items():
@@ -369,7 +371,7 @@ class LinearChainCRF(ProbabilisticChainLabeler):
                         f"class_weight[{label!r}] is {value!r}; expected a number of at least 0."
                     )
                 per_label[classes == label] = value
-        per_step = np.where(known, per_label[np.where(known, labels.codes, 0)], 0.0)
+        per_step = np.where(known, per_label[np.where(known, codes, 0)], 0.0)
         total = np.add.reduceat(per_step, labels.offsets[:-1])
         count = np.add.reduceat(known.astype(float), labels.offsets[:-1])
         return np.where(count > 0, total / np.maximum(count, 1), 1.0)

@@ -62,6 +62,13 @@ class LabelCodes:
         """Whether at least one step of a sequence is not missing; bool of shape (n_sequences,)."""
         return np.logical_or.reduceat(self.codes != MISSING, self.offsets[:-1])
 
+    def settled(self) -> np.ndarray:
+        """Codes in which a set of a single candidate counts as a known label; intp of shape (n_total,)."""
+        codes = self.codes.copy()
+        single = self.candidate_masks.sum(axis=1) == 1
+        codes[self.candidate_rows[single]] = self.candidate_masks[single].argmax(axis=1)
+        return codes
+
     def allowed(self, start: int = 0, stop: int | None = None) -> np.ndarray:
         """Labels that fit what is known of rows ``start:stop``; bool of shape (stop - start, n_labels).
 
