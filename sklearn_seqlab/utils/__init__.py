@@ -1,0 +1,3 @@
+"""Tools for writers of estimators."""
+
+__all__: list[str] = []
