@@ -70,7 +70,7 @@ class Check:
 
 
 all_checks: list[Check] = []
-"""Every check of this library, in the order in which the modules are imported."""
+"""Every check of this library; modules of checks register theirs when they are imported."""
 
 
 def check(*conditions: Condition) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
@@ -150,7 +150,9 @@ def fresh(estimator: Any, **params: Any) -> Any:
 def fitted(estimator: Any, **params: Any) -> tuple[Any, list[np.ndarray], list[np.ndarray]]:
     """A fitted copy and its training data."""
     X, y = make_check_data(estimator)
-    return fresh(estimator, **params).fit(X, y), X, y
+    model = fresh(estimator, **params)
+    model.fit(X, y)
+    return model, X, y
 
 
 def tight(estimator: Any) -> Any:

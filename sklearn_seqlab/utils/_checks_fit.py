@@ -43,6 +43,13 @@ def _takes_weights(estimator: Any) -> bool:
 
 
 @check()
+def check_fit_returns_self(estimator: Any) -> None:
+    X, y = make_check_data(estimator)
+    model = fresh(estimator)
+    assert model.fit(X, y) is model, "fit does not return self."
+
+
+@check()
 def check_clone_and_params_round_trip(estimator: Any) -> None:
     params = estimator.get_params(deep=False)
     copy = clone(estimator)
@@ -69,13 +76,6 @@ def check_verbs_are_those_of_the_tags(estimator: Any) -> None:
     )
     assert not tags.input_tags.two_d_array, "The tag input_tags.two_d_array must be False: X is a list."
     assert tags.target_tags.required, "The tag target_tags.required must be True."
-
-
-@check()
-def check_fit_returns_self(estimator: Any) -> None:
-    X, y = make_check_data(estimator)
-    model = fresh(estimator)
-    assert model.fit(X, y) is model, "fit does not return self."
 
 
 @check()

@@ -12,7 +12,7 @@ from sklearn.exceptions import SkipTestWarning
 
 from sklearn_seqlab._sklearn_private import data_free_checks
 from sklearn_seqlab.base import SequenceTags, SequenceTargetTags
-from sklearn_seqlab.utils import (  # noqa: F401  (importing a module registers its checks)
+from sklearn_seqlab.utils import (
     _checks_fit,
     _checks_input,
     _checks_labels,
@@ -23,6 +23,8 @@ from sklearn_seqlab.utils import (  # noqa: F401  (importing a module registers 
 from sklearn_seqlab.utils._check_tools import all_checks
 
 __all__ = ["check_sequence_estimator", "sequence_estimator_checks"]
+
+_IN_ORDER = (_checks_fit, _checks_input, _checks_labels, _checks_verbs, _checks_state, _checks_search)
 
 
 def check_sequence_estimator(estimator: Any) -> None:
@@ -102,9 +104,10 @@ def sequence_estimator_checks(estimator: Any) -> Iterator[tuple[str, Callable[[A
         )
     for name, check in data_free_checks().items():
         yield name, _NamedCheck(check)
-    for own in all_checks:
-        if own.applies(estimator):
-            yield own.name, own
+    for module in _IN_ORDER:
+        for own in all_checks:
+            if own.function.__module__ == module.__name__ and own.applies(estimator):
+                yield own.name, own
 
 
 class _NamedCheck:

@@ -1,0 +1,377 @@
+"""The checks pass on good estimators, and each of them has eyes: estimators broken on purpose fail."""
+
+import time
+from unittest import SkipTest
+
+import numpy as np
+import pytest
+from nearest_mean import NearestMean
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import SkipTestWarning
+from sklearn.linear_model import LogisticRegression
+
+from sklearn_seqlab import LinearChainCRF
+from sklearn_seqlab.sequences import encode_labels, pack
+from sklearn_seqlab.utils import _checks_input
+from sklearn_seqlab.utils._check_tools import make_check_data
+from sklearn_seqlab.utils.estimator_checks import check_sequence_estimator, sequence_estimator_checks
+
+CONFIGURATIONS = {
+    "plain": LinearChainCRF(),
+    "l1": LinearChainCRF(l1_ratio=1.0),
+    "restricted": LinearChainCRF(restrict_features=True),
+    "transition features": LinearChainCRF(transition_features="all", C=0.5),
+    "softmax margin": LinearChainCRF(loss="softmax_margin"),
+    "observed moves": LinearChainCRF(allowed_transitions="observed"),
+    "marginal": LinearChainCRF(decoding="marginal", start_end=False, fit_intercept=False, warm_start=True),
+    "balanced": LinearChainCRF(class_weight="balanced"),
+}
+
+
+def cases():
+    for configuration, estimator in {**CONFIGURATIONS, "minimal": NearestMean()}.items():
+        for name, check in sequence_estimator_checks(estimator):
+            yield pytest.param(estimator, check, id=f"{configuration}-{name}")
+
+
+@pytest.mark.parametrize(("estimator", "check"), list(cases()))
+def test_contract(estimator, check):
+    check(clone(estimator))
+
+
+def test_all_checks_in_one_call():
+    check_sequence_estimator(NearestMean())
+
+
+class WritesToX(LinearChainCRF):
+    def fit(self, X, y, sample_weight=None):
+        if isinstance(X, list) and isinstance(X[0], np.ndarray) and X[0].flags.writeable:
+            X[0] *= 2
+        return super().fit(X, y, sample_weight)
+
+
+class WritesToLabels(LinearChainCRF):
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        if isinstance(y[-1], np.ndarray) and y[-1].flags.writeable:
+            y[-1][:] = y[-1][0]
+        return self
+
+
+class WritesToWeights(LinearChainCRF):
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        if sample_weight is not None:
+            sample_weight /= sample_weight.sum()
+        return self
+
+
+class NeedsWritableX(LinearChainCRF):
+    def predict(self, X, y_observed=None):
+        for values in X:
+            if isinstance(values, np.ndarray):
+                values[0] += 0
+        return super().predict(X, y_observed)
+
+
+class IgnoresKnownLabels(LinearChainCRF):
+    def predict(self, X, y_observed=None):
+        return super().predict(X)
+
+
+class IgnoresSets(LinearChainCRF):
+    def predict(self, X, y_observed=None):
+        if y_observed is not None:
+            y_observed = [
+                None if labels is None else [None if isinstance(label, set) else label for label in labels]
+                for labels in y_observed
+            ]
+        return super().predict(X, y_observed)
+
+
+class ReturnsList(LinearChainCRF):
+    def predict(self, X, y_observed=None):
+        return list(super().predict(X, y_observed))
+
+
+class StacksEqualLengths(LinearChainCRF):
+    def predict(self, X, y_observed=None):
+        return np.array(list(super().predict(X, y_observed)), dtype=object)
+
+
+class ObjectLabels(LinearChainCRF):
+    def predict(self, X, y_observed=None):
+        parts = super().predict(X, y_observed)
+        for s, part in enumerate(parts):
+            parts[s] = part.astype(object)
+        return parts
+
+
+class DependsOnThreads(LinearChainCRF):
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        if self.n_jobs == 2:
+            self.coef_[0, 0] = np.nextafter(self.coef_[0, 0], np.inf)
+        return self
+
+
+class DependsOnOrder(LinearChainCRF):
+    def predict(self, X, y_observed=None):
+        parts = super().predict(X, y_observed)
+        parts[0][:] = self.classes_[0]
+        return parts
+
+
+class AssignsBeforeValidation(LinearChainCRF):
+    def fit(self, X, y, sample_weight=None):
+        self.n_iter_ = 0
+        return super().fit(X, y, sample_weight)
+
+
+class WrongColumnOrder(LinearChainCRF):
+    def predict_proba(self, X, y_observed=None):
+        parts = super().predict_proba(X, y_observed)
+        for s, part in enumerate(parts):
+            parts[s] = part[:, ::-1]
+        return parts
+
+
+class KeepsX(LinearChainCRF):
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        self.rows_ = pack(X).values
+        return self
+
+
+class KeepsCopiesOfLabels(LinearChainCRF):
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        self.codes_ = encode_labels(y)[0].codes
+        return self
+
+
+class SharesStateBetweenThreads(LinearChainCRF):
+    def predict(self, X, y_observed=None):
+        self._current = X
+        time.sleep(1e-3)
+        return super().predict(self._current, y_observed)
+
+
+class IgnoresWeights(LinearChainCRF):
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        return super().fit(X, y)
+
+
+class AcceptsNegativeWeights(LinearChainCRF):
+    def fit(self, X, y, sample_weight=None):
+        return super().fit(X, y, None if sample_weight is None else np.abs(sample_weight))
+
+
+class ReturnsNothing(LinearChainCRF):
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+
+
+class ChangesItsParameter(LinearChainCRF):
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        self.C = 2 * self.C
+        return self
+
+
+class PromisesNoSampling(LinearChainCRF):
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.sampling = False
+        return tags
+
+
+class HoldsObjects(LinearChainCRF):
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        self.labels_ = encode_labels([["a"]])[0]
+        return self
+
+
+class NoVersion(LinearChainCRF):
+    def __getstate__(self):
+        return {key: value for key, value in super().__getstate__().items() if "seqlab" not in key}
+
+
+class LosesPrecisionInPickle(LinearChainCRF):
+    def __getstate__(self):
+        state = super().__getstate__()
+        if "coef_" in state:
+            state["coef_"] = state["coef_"].astype(np.float32)
+        return state
+
+
+class UnseededSamples(LinearChainCRF):
+    def sample(self, X, n_samples=1, random_state=None):
+        return super().sample(X, n_samples)
+
+
+class Unnormalised(LinearChainCRF):
+    def log_likelihood(self, X, y):
+        return super().log_likelihood(X, y) - 0.01
+
+
+class IgnoresMissingInLikelihood(LinearChainCRF):
+    def log_likelihood(self, X, y):
+        known = [[label is not None for label in labels] for labels in y]
+        whole = np.array([all(part) for part in known])
+        found = super().log_likelihood(X, y)
+        return np.where(whole, found, 0.5 * found)
+
+
+class WorstFirst(LinearChainCRF):
+    def predict_n_best(self, X, n=5, y_observed=None):
+        return [ranked[::-1] for ranked in super().predict_n_best(X, n, y_observed)]
+
+
+class FillsNaN(LinearChainCRF):
+    def fit(self, X, y, sample_weight=None):
+        if isinstance(X, list) and isinstance(X[0], np.ndarray):
+            X = [np.nan_to_num(values) for values in X]
+        return super().fit(X, y, sample_weight)
+
+
+class EmptyOnLargeFeatures(LinearChainCRF):
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        if max(np.abs(pack(X).values).max(), 0) > 100:
+            self.coef_ = 0 * self.coef_
+            self.transition_coef_ = 0 * self.transition_coef_
+            self.intercept_[:] = [0, 0, 9.0]
+        return self
+
+
+class Talks(LinearChainCRF):
+    def predict(self, X, y_observed=None):
+        print("predicting")
+        return super().predict(X, y_observed)
+
+
+class RefusesLists(LinearChainCRF):
+    def fit(self, X, y, sample_weight=None):
+        if isinstance(X[0], list):
+            raise TypeError("X must hold arrays.")
+        return super().fit(X, y, sample_weight)
+
+
+class ForgetsColumnOrder(LinearChainCRF):
+    def predict(self, X, y_observed=None):
+        return super().predict([getattr(values, "values", values) for values in X], y_observed)
+
+
+class PredictsUnfitted(LinearChainCRF):
+    def predict(self, X, y_observed=None):
+        if not hasattr(self, "coef_"):
+            return np.array([np.zeros(len(values)) for values in X], dtype=object)
+        return super().predict(X, y_observed)
+
+
+class ThrowsOnOneLabel(LinearChainCRF):
+    def fit(self, X, y, sample_weight=None):
+        if len(encode_labels(y)[1]) == 1:
+            raise ValueError("y has a single label.")
+        return super().fit(X, y, sample_weight)
+
+
+class MissingIsAClass(LinearChainCRF):
+    def fit(self, X, y, sample_weight=None):
+        y = [["?" if label is None else label for label in labels] for labels in y]
+        return super().fit(X, y, sample_weight)
+
+
+MUTANTS = {
+    WritesToX: "check_inputs_are_not_written_to",
+    WritesToLabels: "check_inputs_are_not_written_to",
+    WritesToWeights: "check_inputs_are_not_written_to",
+    NeedsWritableX: "check_read_only_input",
+    IgnoresKnownLabels: "check_known_labels_come_back",
+    IgnoresSets: "check_candidate_sets_are_respected",
+    ReturnsList: "check_shape_of_predictions",
+    StacksEqualLengths: "check_equal_lengths",
+    ObjectLabels: "check_kinds_of_labels",
+    DependsOnThreads: "check_n_jobs_changes_no_bit",
+    DependsOnOrder: "check_order_of_sequences_does_not_matter",
+    AssignsBeforeValidation: "check_bad_input_to_fit",
+    WrongColumnOrder: "check_probabilities_are_probabilities",
+    KeepsX: "check_training_rows_are_not_kept",
+    KeepsCopiesOfLabels: "check_training_rows_are_not_kept",
+    SharesStateBetweenThreads: "check_threads_may_share_a_fitted_estimator",
+    IgnoresWeights: "check_sample_weight_counts_like_repetition",
+    AcceptsNegativeWeights: "check_bad_sample_weight_is_refused",
+    ReturnsNothing: "check_fit_returns_self",
+    ChangesItsParameter: "check_fit_sets_the_common_attributes",
+    PromisesNoSampling: "check_verbs_are_those_of_the_tags",
+    HoldsObjects: "check_fitted_attributes_are_plain",
+    NoVersion: "check_pickle_names_its_version",
+    LosesPrecisionInPickle: "check_pickle",
+    UnseededSamples: "check_sampling",
+    Unnormalised: "check_likelihood_is_normalised",
+    IgnoresMissingInLikelihood: "check_partial_likelihood_sums_completions",
+    WorstFirst: "check_n_best",
+    FillsNaN: "check_bad_input_to_fit",
+    EmptyOnLargeFeatures: "check_scale_of_features_does_not_matter",
+    Talks: "check_quiet_unless_verbose",
+    RefusesLists: "check_lists_of_lists",
+    ForgetsColumnOrder: "check_data_frames",
+    PredictsUnfitted: "check_every_verb_needs_fit",
+    ThrowsOnOneLabel: "check_single_label",
+    MissingIsAClass: "check_missing_labels_are_not_guessed_as_a_class",
+}
+
+
+@pytest.mark.parametrize(
+    ("mutant", "name"), [pytest.param(*pair, id=pair[0].__name__) for pair in MUTANTS.items()]
+)
+def test_broken_estimators_fail(mutant, name):
+    check = dict(sequence_estimator_checks(mutant()))[name]
+    with pytest.raises((AssertionError, ValueError, TypeError)):
+        check(mutant())
+
+
+def test_a_run_stops_at_the_first_failure():
+    with pytest.raises(AssertionError, match="fit does not return self"):
+        check_sequence_estimator(ReturnsNothing())
+
+
+def test_classes_and_strangers_are_refused():
+    with pytest.raises(TypeError, match="is the class LinearChainCRF; expected an instance"):
+        next(sequence_estimator_checks(LinearChainCRF))
+    with pytest.raises(TypeError, match="derive it from SequenceLabeler"):
+        next(sequence_estimator_checks(LogisticRegression()))
+
+
+def test_tags_decide_what_is_asked():
+    asked = {name for name, _ in sequence_estimator_checks(NearestMean())}
+    everything = {name for name, _ in sequence_estimator_checks(LinearChainCRF())}
+    assert {"check_sampling", "check_n_best", "check_sparse_matrices"} <= everything - asked
+    assert {"check_missing_labels_are_refused", "check_sparse_matrices_are_refused"} <= asked - everything
+
+
+def test_skips_are_told(monkeypatch):
+    def frames(X, columns=()):
+        raise SkipTest("pandas is not installed")
+
+    monkeypatch.setattr(_checks_input, "_frames", frames)
+    with pytest.warns(SkipTestWarning, match="check_data_frames was skipped: pandas is not installed"):
+        check_sequence_estimator(NearestMean())
+
+
+def test_binary_input_for_estimators_that_ask():
+    class Binary(NearestMean):
+        def __sklearn_tags__(self):
+            tags = super().__sklearn_tags__()
+            tags.input_tags.categorical = True
+            return tags
+
+    X, _ = make_check_data(Binary())
+    assert set(np.concatenate(X).ravel()) == {0.0, 1.0}
+    asked = {name for name, _ in sequence_estimator_checks(Binary())}
+    assert "check_scale_of_features_does_not_matter" not in asked
+    assert not sparse.issparse(X[0])
