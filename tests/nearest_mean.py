@@ -1,4 +1,4 @@
-"""The smallest estimator that keeps the contract; here, so that worker processes can import it."""
+"""The smallest estimators that keep the contract; here, so that worker processes can import them."""
 
 import numpy as np
 
@@ -33,4 +33,33 @@ class NearestMean(SequenceLabeler):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
+        return tags
+
+
+class NearestMeanLevels(NearestMean):
+    """The same for labels of one or several levels, each learnt by itself."""
+
+    def fit(self, X, y, sample_weight=None):
+        if not (isinstance(y, list) and y and np.ndim(y[0]) == 2):
+            super().fit(X, y, sample_weight)
+            self.levels_ = []
+            return self
+        columns = [[np.asarray(labels)[:, level] for labels in y] for level in range(np.shape(y[0])[1])]
+        self.levels_ = [NearestMean().fit(X, column, sample_weight) for column in columns]
+        self._set_input_attributes(pack(X))
+        self.classes_ = [model.classes_ for model in self.levels_]
+        return self
+
+    def predict(self, X):
+        if not getattr(self, "levels_", None):
+            return super().predict(X)
+        columns = zip(*(model.predict(X) for model in self.levels_), strict=True)
+        parts = np.empty(len(X), dtype=object)
+        for s, levels in enumerate(columns):
+            parts[s] = np.column_stack(levels)
+        return parts
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_level = True
         return tags
