@@ -23,7 +23,7 @@ def regularisation_grid(estimator: Any) -> dict[str, list[Any]]:
     name = get_tags(estimator).regularisation
     if name is None:
         return {}
-    value = estimator.get_params(deep=False)[name]
+    value = estimator.get_params()[name]
     if isinstance(value, Integral) and not isinstance(value, bool):
         return {name: [max(1, int(value) // 2), int(value)]}
     return {name: [0.1 * float(value), value] if isinstance(value, Real) else [value]}
