@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
+from itertools import pairwise
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -11,28 +13,24 @@ from sklearn.utils import check_random_state
 
 from sklearn_seqlab import _parallel
 from sklearn_seqlab.base import SequenceLabeler, SequenceTags
-from sklearn_seqlab.inference import ChainScores, chain
-from sklearn_seqlab.sequences import LabelCodes, PackedBatch, encode_labels, unpack
+from sklearn_seqlab.inference import PackedChains
+from sklearn_seqlab.sequences import LabelCodes, PackedBatch, encode_labels
 
 __all__ = ["ChainLabeler", "ProbabilisticChainLabeler"]
 
-Problem = tuple[np.ndarray, np.ndarray, np.ndarray]
-Scorer = Callable[[int, int], tuple[np.ndarray, np.ndarray]]
+ChainSource = Callable[[int, int], PackedChains]
 
 
 class ChainLabeler(SequenceLabeler, metaclass=ABCMeta):
     """Decodes chains of scores; a subclass learns them.
 
-    A subclass has the parameter ``n_jobs``, sets ``classes_`` and defines ``_chain_scorer``.
+    A subclass has the parameters ``n_jobs`` and, if it is probabilistic, ``decoding``; it sets ``classes_`` and
+    defines ``_chain_source``.
     """
 
     @abstractmethod
-    def _chain_scorer(self, batch: PackedBatch) -> Scorer:
-        """What gives the scores of sequences ``first:last`` of a batch, initial and final ones folded in.
-
-        It returns ``unary`` (n_rows, n_labels), which the caller may write to, and ``transition``
-        (n_labels, n_labels) or (n_rows, n_labels, n_labels). Threads call it at the same time.
-        """
+    def _chain_source(self, batch: PackedBatch) -> ChainSource:
+        """What gives the chains of sequences ``first:last`` of a batch; threads call it at the same time."""
 
     def _doubles_per_step(self) -> int:
         """Size of the scores of one step, by which batches are cut into chunks."""
@@ -75,10 +73,7 @@ class ChainLabeler(SequenceLabeler, metaclass=ABCMeta):
         labels together may then be a sequence of probability zero.
         """
         batch, known = self._pack_known(X, y_observed)
-        if getattr(self, "decoding", "map") == "marginal":
-            codes = self._map_chunks(batch, known, self._decode_marginal)
-        else:
-            codes = self._map_chunks(batch, known, lambda first, problem: chain.best_path(*problem, first)[0])
+        codes = self._map_chunks(batch, known, self._decode)
         return batch.unpack(self.classes_[np.concatenate(codes)])
 
     def predict_n_best(
@@ -98,16 +93,14 @@ class ChainLabeler(SequenceLabeler, metaclass=ABCMeta):
             Best first, scores in nats; fewer than ``n`` where fewer are feasible. In a probabilistic model
             ``exp(score - log_partition)`` is the probability of a labelling.
         """
+        if isinstance(n, bool) or not isinstance(n, Integral) or n < 1:
+            raise ValueError(f"n is {n!r}; expected an integer of at least 1.")
         batch, known = self._pack_known(X, y_observed)
-
-        def work(first: int, problem: Problem) -> list[Any]:
-            unary, transition, offsets = problem
-            chain.raise_if_infeasible(chain.partition(*problem), *problem, first)
-            return chain.n_best(ChainScores(unary, transition), offsets, n)
-
-        found = [one for part in self._map_chunks(batch, known, work) for one in part]
+        parts = self._map_chunks(batch, known, lambda chains: chains.n_best(n))
         return [
-            [(self.classes_[codes], float(score)) for codes, score in zip(*one, strict=True)] for one in found
+            [(self.classes_[codes], float(score)) for codes, score in zip(*found, strict=True)]
+            for part in parts
+            for found in part
         ]
 
     def decision_function(self, X: Any, y_observed: Any = None) -> np.ndarray:
@@ -125,48 +118,30 @@ class ChainLabeler(SequenceLabeler, metaclass=ABCMeta):
             differences within a row are margins, in nats for probabilistic models.
         """
         batch, known = self._pack_known(X, y_observed)
+        return batch.unpack(np.concatenate(self._map_chunks(batch, known, PackedChains.max_marginals)))
 
-        def work(first: int, problem: Problem) -> np.ndarray:
-            unary, transition, offsets = problem
-            chain.raise_if_infeasible(chain.partition(*problem), *problem, first)
-            return chain.max_marginals(ChainScores(unary, transition), offsets)
-
-        return batch.unpack(np.concatenate(self._map_chunks(batch, known, work)))
-
-    def _decode_marginal(self, first: int, problem: Problem) -> np.ndarray:
-        return self._node_marginals(first, problem).argmax(axis=1)
-
-    def _node_marginals(self, first: int, problem: Problem) -> np.ndarray:
-        unary, transition, offsets = problem
-        log_z, node, _ = chain.forward_backward(unary, transition, offsets)
-        chain.raise_if_infeasible(log_z, unary, transition, offsets, first)
-        return node
-
-    def _pack_known(self, X: Any, y_observed: Any) -> tuple[PackedBatch, LabelCodes | None]:
-        batch = self._pack(X)
-        if y_observed is None:
-            return batch, None
-        known, _ = encode_labels(
-            y_observed, batch.offsets, classes=self.classes_, free="sequence", name="y_observed"
-        )
-        return batch, known
+    def _decode(self, chains: PackedChains) -> np.ndarray:
+        return chains.viterbi()[0]
 
     def _map_chunks(
-        self, batch: PackedBatch, known: LabelCodes | None, work: Callable[[int, Problem], Any]
+        self,
+        batch: PackedBatch,
+        known: LabelCodes | None,
+        work: Callable[[PackedChains], Any],
+        doubles_per_step: int | None = None,
     ) -> list[Any]:
-        """``work(first sequence, (unary, transition, offsets))`` over chunks, on ``n_jobs`` threads."""
+        """``work`` on the chains of each chunk of sequences, on ``n_jobs`` threads."""
 
         def task(bound: tuple[int, int]) -> Any:
-            first, last = bound
-            start, stop = batch.offsets[first], batch.offsets[last]
-            unary, transition = scorer(first, last)
+            chains = source(*bound)
+            chains.raise_if_overflown()
             if known is not None:
-                unary[~known.allowed(start, stop)] = -np.inf
-            return work(first, (unary, transition, batch.offsets[first : last + 1] - start))
+                chains = chains.narrowed(known.allowed(batch.offsets[bound[0]], batch.offsets[bound[1]]))
+            return work(chains)
 
-        bounds = _parallel.chunk_bounds(batch.offsets, self._doubles_per_step())
-        with _parallel.one_blas_thread():
-            scorer = self._chain_scorer(batch)
+        bounds = _parallel.chunk_bounds(batch.offsets, doubles_per_step or self._doubles_per_step())
+        with _parallel.one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
+            source = self._chain_source(batch)
             return _parallel.run(task, bounds, self.n_jobs)
 
 
@@ -177,6 +152,19 @@ class ProbabilisticChainLabeler(ChainLabeler):
         tags = super().__sklearn_tags__()
         tags.probabilities = tags.pairwise = tags.likelihood = tags.sampling = True
         return tags
+
+    def _decode(self, chains: PackedChains) -> np.ndarray:
+        if self.decoding not in ("map", "marginal"):
+            raise ValueError(f"decoding is {self.decoding!r}; expected 'map' or 'marginal'.")
+        return (
+            super()._decode(chains) if self.decoding == "map" else self._node_marginals(chains).argmax(axis=1)
+        )
+
+    @staticmethod
+    def _node_marginals(chains: PackedChains) -> np.ndarray:
+        log_z, node, _ = chains.forward_backward()
+        chains.raise_if_infeasible(log_z)
+        return node
 
     def predict_proba(self, X: Any, y_observed: Any = None) -> np.ndarray:
         """Probability of each label at each step, given the whole sequence.
@@ -210,18 +198,16 @@ class ProbabilisticChainLabeler(ChainLabeler):
         """
         batch, known = self._pack_known(X, y_observed)
 
-        def work(first: int, problem: Problem) -> np.ndarray:
-            unary, transition, offsets = problem
-            shape = (len(unary), *transition.shape[-2:])
-            moves = np.array(np.broadcast_to(transition, shape), order="C")
-            log_z, _, edge = chain.forward_backward(unary, moves, offsets)
-            chain.raise_if_infeasible(log_z, unary, transition, offsets, first)
-            return edge
+        def work(chains: PackedChains) -> list[np.ndarray]:
+            log_z, _, edge = chains.with_moves_per_step().forward_backward()
+            chains.raise_if_infeasible(log_z)
+            return [edge[a + 1 : b].copy() for a, b in pairwise(chains.offsets)]
 
-        parts = unpack(np.concatenate(self._map_chunks(batch, known, work)), batch.offsets)
-        for s in range(len(parts)):
-            parts[s] = parts[s][1:]
-        return parts
+        parts = self._map_chunks(batch, known, work, doubles_per_step=len(self.classes_) ** 2)
+        matrices = np.empty(batch.n_sequences, dtype=object)
+        for s, matrix in enumerate(matrix for part in parts for matrix in part):
+            matrices[s] = matrix
+        return matrices
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
         """Log-probability of the labels given the inputs.
@@ -240,17 +226,15 @@ class ProbabilisticChainLabeler(ChainLabeler):
             nothing is known.
         """
         batch = self._pack(X)
-        labels, _ = encode_labels(y, batch.offsets, classes=self.classes_, unseen="mark")
+        labels = encode_labels(y, batch.offsets, classes=self.classes_, unseen="mark")
 
-        def work(first: int, problem: Problem) -> np.ndarray:
-            unary, transition, offsets = problem
-            start = batch.offsets[first]
-            fits = labels.allowed(start, start + len(unary))
-            narrowed = np.where(fits, unary, -np.inf)
-            return chain.partition(narrowed, transition, offsets) - chain.partition(
-                unary, transition, offsets
-            )
+        def work(chains: PackedChains) -> np.ndarray:
+            start = batch.offsets[chains.first]
+            log_z = chains.log_partition()
+            chains.raise_if_infeasible(log_z)
+            return chains.narrowed(labels.allowed(start, start + len(chains.unary))).log_partition() - log_z
 
+        # rounding may leave a difference of equal sums above zero
         return np.minimum(np.concatenate(self._map_chunks(batch, None, work)), 0.0)
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> list[np.ndarray]:
@@ -267,15 +251,13 @@ class ProbabilisticChainLabeler(ChainLabeler):
         draws : list of n_samples object ndarrays of shape (n_sequences,)
             Each as :meth:`predict` returns it.
         """
+        if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(f"n_samples is {n_samples!r}; expected an integer of at least 1.")
         batch = self._pack(X)
-        random = check_random_state(random_state)
-        seeds = random.randint(np.iinfo(np.int32).max, size=batch.n_sequences)
-
-        def work(first: int, problem: Problem) -> list[np.ndarray]:
-            unary, transition, offsets = problem
-            # a stream per chunk: draws do not depend on the order in which threads take the chunks
-            return chain.sample(ChainScores(unary, transition), offsets, n_samples, int(seeds[first]))
-
-        parts = self._map_chunks(batch, None, work)
+        # a stream per chunk: draws do not depend on the order in which threads take the chunks
+        seeds = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=batch.n_sequences)
+        parts = self._map_chunks(
+            batch, None, lambda chains: chains.sample(n_samples, int(seeds[chains.first]))
+        )
         draws = [np.concatenate([part[k] for part in parts]) for k in range(n_samples)]
         return [batch.unpack(self.classes_[codes]) for codes in draws]

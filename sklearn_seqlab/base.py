@@ -6,7 +6,6 @@ import warnings
 from dataclasses import dataclass, fields
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
@@ -16,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_seqlab._sklearn_private import _check_feature_names
 from sklearn_seqlab._version import __version__
 from sklearn_seqlab.metrics import micro_accuracy_score
-from sklearn_seqlab.sequences import PackedBatch, pack
+from sklearn_seqlab.sequences import LabelCodes, PackedBatch, encode_labels, pack
 
 __all__ = ["SequenceLabeler", "SequenceTags", "SequenceTargetTags"]
 
@@ -111,8 +110,15 @@ class SequenceLabeler(BaseEstimator):
         """Check and pack sequences for a fitted estimator."""
         check_is_fitted(self)
         batch = pack(X, n_features=self.n_features_in_)
-        _check_feature_names(self, X[0], reset=False)
+        _check_feature_names(self, next(iter(X)), reset=False)
         return batch
+
+    def _pack_known(self, X: Any, y_observed: Any) -> tuple[PackedBatch, LabelCodes | None]:
+        """Sequences and what is known of their labels, for a fitted estimator with ``classes_``."""
+        batch = self._pack(X)
+        if y_observed is None:
+            return batch, None
+        return batch, encode_labels(y_observed, batch.offsets, classes=self.classes_, name="y_observed")
 
     def _set_input_attributes(self, batch: PackedBatch) -> None:
         """Assign what ``fit`` saw of the features."""
@@ -138,24 +144,3 @@ class SequenceLabeler(BaseEstimator):
                 stacklevel=2,
             )
         super().__setstate__(state)
-
-
-def check_sequence_weight(sample_weight: ArrayLike | None, n_sequences: int) -> np.ndarray:
-    """One finite, nonnegative weight per sequence, not all of them zero; None for ones."""
-    if sample_weight is None:
-        return np.ones(n_sequences)
-    weight = np.asarray(sample_weight, dtype=np.float64)
-    if weight.ndim == 0:
-        weight = np.full(n_sequences, float(weight))
-    if weight.shape != (n_sequences,):
-        raise ValueError(
-            f"sample_weight has shape {weight.shape}; expected one weight per sequence, ({n_sequences},)."
-        )
-    wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
-    if len(wrong):
-        raise ValueError(
-            f"sample_weight[{wrong[0]}] is {weight[wrong[0]]}; expected a finite number of at least 0."
-        )
-    if not weight.any():
-        raise ValueError("sample_weight is zero for every sequence.")
-    return weight

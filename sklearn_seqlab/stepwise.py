@@ -14,8 +14,8 @@ from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_seqlab import _parallel
 from sklearn_seqlab._sklearn_private import HasMethods, _fit_context
-from sklearn_seqlab.base import SequenceLabeler, SequenceTags, check_sequence_weight
-from sklearn_seqlab.sequences import encode_labels, pack
+from sklearn_seqlab.base import SequenceLabeler, SequenceTags
+from sklearn_seqlab.sequences import encode_labels, pack, read_weights
 
 __all__ = ["StepwiseClassifier"]
 
@@ -92,23 +92,24 @@ class StepwiseClassifier(SequenceLabeler):
         if not is_classifier(self.estimator):
             raise TypeError(f"estimator is {self.estimator!r:.60}; expected a classifier.")
         batch = pack(X)
-        labels, classes = encode_labels(y, batch.offsets)
-        weight = check_sequence_weight(sample_weight, batch.n_sequences)
-        known = np.flatnonzero(labels.codes >= 0)
+        labels = encode_labels(y, batch.offsets)
+        weight = read_weights(sample_weight, batch.n_sequences)
+        weight = np.repeat(weight, batch.lengths)
+        known = np.flatnonzero((labels.codes >= 0) & (weight > 0))
         if not len(known):
-            raise ValueError("y holds no known label: StepwiseClassifier needs at least one.")
+            raise ValueError("y holds no known label where sample_weight is positive: nothing to learn from.")
         options = {}
         if sample_weight is not None:
             if not has_fit_parameter(self.estimator, "sample_weight"):
                 raise ValueError(f"{type(self.estimator).__name__} takes no sample_weight.")
-            options["sample_weight"] = np.repeat(weight, batch.lengths)[known]
+            options["sample_weight"] = weight[known]
         seen = np.unique(labels.codes[known])
         # many classifiers refuse a single class, which a fold may well hold
         estimator = clone(self.estimator) if len(seen) > 1 else DummyClassifier()
         with _parallel.one_blas_thread():
-            estimator.fit(batch.values[known], classes[labels.codes[known]], **options)
+            estimator.fit(batch.values[known], labels.classes[labels.codes[known]], **options)
         self._set_input_attributes(batch)
-        self.estimator_, self.classes_ = estimator, classes[seen]
+        self.estimator_, self.classes_ = estimator, labels.classes[seen]
         return self
 
     def predict(self, X: Any, y_observed: Any = None) -> np.ndarray:
@@ -125,13 +126,10 @@ class StepwiseClassifier(SequenceLabeler):
         y : object ndarray of shape (n_sequences,)
             One array of shape (n_timesteps,) per sequence.
         """
-        batch = self._pack(X)
-        if y_observed is None:
+        batch, known = self._pack_known(X, y_observed)
+        if known is None:
             with _parallel.one_blas_thread():
                 return batch.unpack(self.estimator_.predict(batch.values))
-        known, _ = encode_labels(
-            y_observed, batch.offsets, classes=self.classes_, free="sequence", name="y_observed"
-        )
         with _parallel.one_blas_thread():
             preference = self._proba(batch) if _has_proba(self) else self._votes(batch)
         # a label that is ruled out loses also against labels of probability zero
@@ -151,13 +149,10 @@ class StepwiseClassifier(SequenceLabeler):
         proba : object ndarray of shape (n_sequences,)
             One array of shape (n_timesteps, n_labels) per sequence, columns in the order of ``classes_``.
         """
-        batch = self._pack(X)
+        batch, known = self._pack_known(X, y_observed)
         with _parallel.one_blas_thread():
             proba = self._proba(batch)
-        if y_observed is not None:
-            known, _ = encode_labels(
-                y_observed, batch.offsets, classes=self.classes_, free="sequence", name="y_observed"
-            )
+        if known is not None:
             allowed = known.allowed()
             proba = np.where(allowed, np.maximum(proba, np.finfo(float).tiny), 0.0)
             proba /= proba.sum(axis=1, keepdims=True)

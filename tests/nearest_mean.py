@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from sklearn_seqlab.base import SequenceLabeler, check_sequence_weight
-from sklearn_seqlab.sequences import encode_labels, pack
+from sklearn_seqlab.base import SequenceLabeler
+from sklearn_seqlab.sequences import encode_labels, pack, read_weights
 
 
 class NearestMean(SequenceLabeler):
@@ -13,10 +13,13 @@ class NearestMean(SequenceLabeler):
 
     def fit(self, X, y, sample_weight=None):
         batch = pack(X, accept_sparse=False)
-        labels, classes = encode_labels(y, batch.offsets)
+        labels = encode_labels(y, batch.offsets)
+        classes = labels.classes
         if (labels.codes < 0).any():
             raise ValueError("y has missing labels, which NearestMean cannot learn from.")
-        weight = np.repeat(check_sequence_weight(sample_weight, batch.n_sequences), batch.lengths)
+        weight = np.repeat(read_weights(sample_weight, batch.n_sequences), batch.lengths)
+        if not weight.any():
+            raise ValueError("sample_weight is zero for every sequence.")
         counts = np.bincount(labels.codes, weight, minlength=len(classes))
         sums = [
             np.bincount(labels.codes, weight * column, minlength=len(classes)) for column in batch.values.T

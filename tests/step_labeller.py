@@ -18,7 +18,8 @@ class StepLabeller(BaseEstimator):
 
     def fit(self, X, y, sample_weight=None):
         batch = pack(X)
-        labels, classes = encode_labels(y, batch.offsets)
+        labels = encode_labels(y, batch.offsets)
+        classes = labels.classes
         known = labels.codes >= 0
         if not known.any():
             raise ValueError("y holds no label.")
@@ -39,7 +40,7 @@ class StepLabeller(BaseEstimator):
         batch = pack(X)
         log_p = np.concatenate(list(self._log_proba(X)))
         if y_observed is not None:
-            labels, _ = encode_labels(y_observed, batch.offsets, classes=self.classes_, free="sequence")
+            labels = encode_labels(y_observed, batch.offsets, classes=self.classes_)
             log_p = np.where(labels.allowed(), log_p, -np.inf)
         return batch.unpack(self.classes_[log_p.argmax(axis=1)])
 
@@ -60,7 +61,7 @@ class StepLabeller(BaseEstimator):
 
     def log_likelihood(self, X, y):
         batch = pack(X)
-        labels, _ = encode_labels(y, batch.offsets, classes=self.classes_, unseen="mark")
+        labels = encode_labels(y, batch.offsets, classes=self.classes_, unseen="mark")
         log_p = np.where(labels.allowed(), np.concatenate(list(self._log_proba(X))), -np.inf)
         return np.add.reduceat(np.logaddexp.reduce(log_p, axis=1), batch.offsets[:-1])
 

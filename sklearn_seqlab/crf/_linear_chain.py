@@ -10,13 +10,20 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from sklearn_seqlab import _parallel
-from sklearn_seqlab._chain_labeler import ProbabilisticChainLabeler, Scorer
+from sklearn_seqlab._chain_labeler import ChainSource, ProbabilisticChainLabeler
 from sklearn_seqlab._progress import Progress
 from sklearn_seqlab._sklearn_private import Interval, StrOptions, _fit_context
-from sklearn_seqlab.base import SequenceTags, check_sequence_weight
-from sklearn_seqlab.inference import chain
-from sklearn_seqlab.objectives import ChainCoefficients, ChainLogLikelihood, make_features
-from sklearn_seqlab.sequences import LabelCodes, PackedBatch, encode_labels, pack
+from sklearn_seqlab.base import SequenceTags
+from sklearn_seqlab.crf._parameters import read_allowed_transitions, read_cost
+from sklearn_seqlab.inference import PackedChains
+from sklearn_seqlab.objectives import (
+    ChainCoefficients,
+    ChainLogLikelihood,
+    assemble_chains,
+    linear_scores,
+    observed_pairs,
+)
+from sklearn_seqlab.sequences import LabelCodes, PackedBatch, class_weights, encode_labels, pack, read_weights
 from sklearn_seqlab.solvers import lbfgs, owlqn, report
 
 __all__ = ["LinearChainCRF"]
@@ -42,9 +49,10 @@ class LinearChainCRF(ProbabilisticChainLabeler):
     loss : {"log", "softmax_margin"}, default="log"
         "log" is the negative conditional log-likelihood. "softmax_margin" adds the ``cost`` of wrong labels
         inside the partition function, a convex bound on the expected cost.
-    cost : float or array-like of shape (n_labels, n_labels), default=1.0
-        For "softmax_margin", in nats: the cost of any wrong step, or ``cost[true, predicted]`` in the order
-        of ``classes_``, with a zero diagonal.
+    cost : float, dict or array-like of shape (n_labels, n_labels), default=1.0
+        For "softmax_margin", in nats: the cost of any wrong step; or by (true, predicted) labels, 1 for
+        pairs that the dict does not name; or ``cost[true, predicted]`` in the order of ``classes_``, with a
+        zero diagonal.
     solver : {"auto", "lbfgs", "owlqn"}, default="auto"
         "lbfgs" for ``l1_ratio=0``, "owlqn" for any; "auto" takes the first that can.
     fit_intercept : bool, default=True
@@ -54,9 +62,11 @@ class LinearChainCRF(ProbabilisticChainLabeler):
     transition_features : {"none", "all"} or array-like of int, default="none"
         Columns of ``X`` that also weigh moves: their value at step ``t`` counts for the move from ``t - 1``
         into ``t``.
-    allowed_transitions : None, "observed" or bool array-like of shape (n_labels, n_labels), default=None
-        Moves that may happen, from row to column in the order of ``classes_``; None allows all, "observed"
-        those between neighbouring labels of ``y``. All others have probability zero.
+    allowed_transitions : None, "observed", dict or bool array-like of shape (n_labels, n_labels), default=None
+        Moves that may happen: from each label of a dict to any of a collection of labels (a label that is no
+        key has no successor, and labels that do not occur are passed over, so folds may lack one); or from
+        row to column in the order of ``classes_``. None allows all, "observed" those between neighbouring
+        labels of ``y``. All others have probability zero.
     restrict_features : bool or "auto", default=False
         Whether only those pairs of feature and label have a weight that occur together in the training
         data. It saves memory and time on wide sparse data, and loses the weights that speak against a
@@ -129,12 +139,12 @@ class LinearChainCRF(ProbabilisticChainLabeler):
         "C": [Interval(Real, 0, None, closed="neither")],
         "l1_ratio": [Interval(Real, 0, 1, closed="both")],
         "loss": [StrOptions({"log", "softmax_margin"})],
-        "cost": [Interval(Real, 0, None, closed="left"), "array-like"],
+        "cost": [Interval(Real, 0, None, closed="left"), dict, "array-like"],
         "solver": [StrOptions({"auto", "lbfgs", "owlqn"})],
         "fit_intercept": ["boolean"],
         "start_end": ["boolean"],
         "transition_features": [StrOptions({"none", "all"}), "array-like"],
-        "allowed_transitions": [None, StrOptions({"observed"}), "array-like"],
+        "allowed_transitions": [None, StrOptions({"observed"}), dict, "array-like"],
         "restrict_features": ["boolean", StrOptions({"auto"})],
         "min_count": [Interval(Integral, 1, None, closed="left")],
         "decoding": [StrOptions({"map", "marginal"})],
@@ -221,33 +231,33 @@ class LinearChainCRF(ProbabilisticChainLabeler):
         if self.solver == "lbfgs" and self.l1_ratio > 0:
             raise ValueError("solver='lbfgs' cannot take l1_ratio > 0; use solver='owlqn' or 'auto'.")
         batch = pack(X)
-        labels, classes = encode_labels(y, batch.offsets)
-        if not len(classes):
+        labels = encode_labels(y, batch.offsets)
+        if not labels.n_labels:
             raise ValueError("y holds no label at all: every step of every sequence is missing.")
-        weight = check_sequence_weight(sample_weight, batch.n_sequences)
+        weight = read_weights(sample_weight, batch.n_sequences)
         columns = self._edge_columns(batch)
         with _parallel.one_blas_thread(), Progress(self.verbose, "LinearChainCRF", self.max_iter) as progress:
             objective = ChainLogLikelihood(
                 batch,
                 labels,
-                weight=weight * self._sequence_class_weight(labels, classes),
+                weight=weight * class_weights(self.class_weight, labels),
                 C=self.C,
                 l1_ratio=self.l1_ratio,
                 fit_intercept=self.fit_intercept,
                 start_end=self.start_end,
                 edge_columns=columns if len(columns) else None,
-                allowed_transitions=self._transition_mask(labels, classes),
+                allowed_transitions=read_allowed_transitions(self.allowed_transitions, labels),
                 pairs=self._observed_pairs(batch, labels),
-                cost=self._cost_matrix(classes),
+                cost=None if self.loss == "log" else read_cost(self.cost, labels.classes),
                 n_jobs=self.n_jobs,
             )
             solve = lbfgs if objective.l1 is None else owlqn
-            start = self._start(objective, classes, batch, columns)
+            start = self._start(objective, labels.classes, columns)
             outcome = solve(objective, start, max_iter=self.max_iter, tol=self.tol, callback=progress)
         parts = objective.split(outcome.coef)
 
         self._set_input_attributes(batch)
-        self.classes_ = classes
+        self.classes_ = labels.classes
         self.coef_, self.intercept_ = parts.node, parts.intercept
         self.transition_coef_, self.edge_coef_ = parts.transition, parts.edge
         self.transition_features_ = columns
@@ -258,24 +268,29 @@ class LinearChainCRF(ProbabilisticChainLabeler):
         report(outcome, "Raise max_iter, loosen tol, lower C, or scale the features (StandardScaler).")
         return self
 
-    def _chain_scorer(self, batch: PackedBatch) -> Scorer:
-        n_labels, columns = len(self.classes_), self.transition_features_
-        pairs = sparse.csr_array(self.coef_.T) if sparse.issparse(self.coef_) else None
-        features = make_features(batch.values, n_labels, pairs)
-        coef = features.vector(self.coef_)
-        edge = self.edge_coef_.reshape(n_labels**2, -1).T
+    def _chain_source(self, batch: PackedBatch) -> ChainSource:
+        parts = self._coefficients()
+        columns = self.transition_features_
+        edge_inputs = batch.values[:, columns] if len(columns) else None
+        by_feature = sparse.csr_array(parts.node.T) if sparse.issparse(parts.node) else parts.node.T
 
-        def scores(first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
+        def chains(first: int, last: int) -> PackedChains:
             start, stop = int(batch.offsets[first]), int(batch.offsets[last])
-            unary = features.scores(coef, start, stop)
-            unary += self.intercept_
-            chain.fold(unary, batch.offsets[first : last + 1] - start, self.start_coef_, self.end_coef_)
-            if not len(columns):
-                return unary, self.transition_coef_
-            moves = batch.values[start:stop][:, columns] @ edge
-            return unary, moves.reshape(-1, n_labels, n_labels) + self.transition_coef_
+            unary = linear_scores(batch.values, by_feature, start, stop)
+            inputs = None if edge_inputs is None else edge_inputs[start:stop]
+            return assemble_chains(unary, inputs, parts, batch.offsets[first : last + 1] - start, first)
 
-        return scores
+        return chains
+
+    def _coefficients(self) -> ChainCoefficients:
+        return ChainCoefficients(
+            self.coef_,
+            self.transition_coef_,
+            self.edge_coef_,
+            self.start_coef_,
+            self.end_coef_,
+            self.intercept_,
+        )
 
     def _doubles_per_step(self) -> int:
         n_labels = len(self.classes_)
@@ -296,105 +311,19 @@ class LinearChainCRF(ProbabilisticChainLabeler):
             )
         return columns.astype(np.intp)
 
-    def _transition_mask(self, labels: LabelCodes, classes: np.ndarray) -> np.ndarray:
-        n_labels = len(classes)
-        if self.allowed_transitions is None:
-            return np.ones((n_labels, n_labels), dtype=bool)
-        if isinstance(self.allowed_transitions, str):
-            mask = np.zeros((n_labels, n_labels), dtype=bool)
-            codes = labels.settled()
-            into = np.ones(len(codes), dtype=bool)
-            into[labels.offsets[:-1]] = False
-            into[1:] &= (codes[1:] >= 0) & (codes[:-1] >= 0)
-            into = np.flatnonzero(into)
-            mask[codes[into - 1], codes[into]] = True
-            return mask
-        mask = np.asarray(self.allowed_transitions)
-        if mask.shape != (n_labels, n_labels) or mask.dtype != bool:
-            raise ValueError(
-                f"allowed_transitions has shape {mask.shape} and dtype {mask.dtype}; expected bool, "
-                f"{(n_labels, n_labels)}, for the {n_labels} labels of y."
-            )
-        return mask
-
     def _observed_pairs(self, batch: PackedBatch, labels: LabelCodes) -> sparse.csr_array | None:
         """The pairs of feature and label that have a weight; None for all."""
         restrict = self.restrict_features
         if restrict == "auto":
             restrict = batch.is_sparse and batch.n_features * labels.n_labels > _MANY_WEIGHTS
-        if not restrict:
-            return None
-        present = sparse.csr_array(batch.values, copy=True)
-        present.data = (present.data != 0).astype(np.float64)
-        known = np.flatnonzero(labels.codes >= 0)
-        rows = np.flatnonzero(labels.codes < 0)
-        rows = rows[np.repeat(labels.is_informative(), batch.lengths)[rows]]
-        hidden, allowed = np.nonzero(labels.allowed()[rows])
-        row, column = np.concatenate([known, rows[hidden]]), np.concatenate([labels.codes[known], allowed])
-        shape = (batch.n_total, labels.n_labels)
-        carries = sparse.csr_array((np.ones(len(row)), (row, column)), shape=shape)
-        counts = sparse.csr_array(present.T @ carries)
-        counts.sort_indices()
-        counts.data[counts.data < self.min_count] = 0.0
-        counts.eliminate_zeros()
-        return counts
+        return observed_pairs(batch, labels, self.min_count) if restrict else None
 
-    def _cost_matrix(self, classes: np.ndarray) -> np.ndarray | None:
-        if self.loss == "log":
-            return None
-        n_labels = len(classes)
-        if np.ndim(self.cost) == 0:
-            return self.cost * (1.0 - np.eye(n_labels))
-        cost = np.asarray(self.cost, dtype=np.float64)
-        if cost.shape != (n_labels, n_labels):
-            raise ValueError(
-                f"cost has shape {cost.shape}; expected {(n_labels, n_labels)} for the labels of y."
-            )
-        if not (np.isfinite(cost).all() and cost.min() >= 0 and not np.diag(cost).any()):
-            raise ValueError("cost must be finite and nonnegative, with zeros on its diagonal.")
-        return cost
-
-    def _sequence_class_weight(self, labels: LabelCodes, classes: np.ndarray) -> np.ndarray:
-        """Mean of the weights of each sequence's known labels; 1 where none is known."""
-        if self.class_weight is None:
-            return np.ones(labels.n_sequences)
-        codes = labels.settled()
-        known = codes >= 0
-        per_label = np.ones(len(classes))
-        if self.class_weight == "balanced":
-            counts = np.bincount(codes[known], minlength=len(classes))
-            per_label = known.sum() / (len(classes) * np.maximum(counts, 1))
-        else:
-            for label, value in self.class_weight.items():
-                if not (isinstance(value, Real) and 0 <= value < np.inf):
-                    raise ValueError(
-                        f"class_weight[{label!r}] is {value!r}; expected a number of at least 0."
-                    )
-                per_label[classes == label] = value
-        per_step = np.where(known, per_label[np.where(known, codes, 0)], 0.0)
-        total = np.add.reduceat(per_step, labels.offsets[:-1])
-        count = np.add.reduceat(known.astype(float), labels.offsets[:-1])
-        return np.where(count > 0, total / np.maximum(count, 1), 1.0)
-
-    def _start(
-        self, objective: ChainLogLikelihood, classes: np.ndarray, batch: PackedBatch, columns: np.ndarray
-    ) -> np.ndarray:
+    def _start(self, objective: ChainLogLikelihood, classes: np.ndarray, columns: np.ndarray) -> np.ndarray:
         same = (
             self.warm_start
             and hasattr(self, "coef_")
             and np.array_equal(self.classes_, classes)
-            and self.n_features_in_ == batch.n_features
+            and self.n_features_in_ == objective.batch.n_features
             and np.array_equal(self.transition_features_, columns)
         )
-        if not same:
-            return np.zeros(objective.n_coef)
-        return objective.join(
-            ChainCoefficients(
-                self.coef_,
-                self.transition_coef_,
-                self.edge_coef_,
-                self.start_coef_,
-                self.end_coef_,
-                self.intercept_,
-            )
-        )
+        return objective.join(self._coefficients()) if same else np.zeros(objective.n_coef)

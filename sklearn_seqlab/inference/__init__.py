@@ -12,5 +12,6 @@ except ImportError as error:  # the compiled kernels are missing, or were built 
     ) from error
 
 from sklearn_seqlab.inference.chain import ChainScores
+from sklearn_seqlab.inference.packed_chains import PackedChains
 
-__all__ = ["ChainScores", "chain"]
+__all__ = ["ChainScores", "PackedChains", "chain"]

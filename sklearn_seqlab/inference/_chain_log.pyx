@@ -34,7 +34,7 @@ def forward_backward(
     const Py_ssize_t[::1] offsets,          # IN    (n_sequences + 1,), no empty sequence
     const Py_ssize_t[::1] sequences,        # IN    which sequences to work on
     const double[::1] weight,               # IN    (n_sequences,), multiplies the marginals
-    double[:, ::1] rows,                    # WORK  (4, n_labels)
+    double[:, ::1] rows,                    # WORK  (3, n_labels)
     double[:, ::1] node,                    # OUT   (n_total, n_labels), weighted marginals, 0 if infeasible
     double[:, :, ::1] edge,                 # INOUT (1 or n_total, n_labels, n_labels), marginals added here
     double[::1] log_z,                      # OUT   (n_sequences,), -inf where infeasible
@@ -44,8 +44,7 @@ def forward_backward(
     cdef double *beta = &rows[0, 0]
     cdef double *pulled = &rows[1, 0]
     cdef double *row = &rows[2, 0]
-    cdef double *sums = &rows[3, 0]
-    cdef double norm
+    cdef double top, mass
     with nogil:
         for k in range(sequences.shape[0]):
             s = sequences[k]
@@ -61,28 +60,35 @@ def forward_backward(
                 for j in range(n_labels):
                     pulled[j] = unary[t, j] + beta[j]
                     row[j] = node[t, j] + beta[j]
-                norm = log_sum_exp(row, n_labels)
+                # divided by sums, not by exp of a log: that of a large score has lost the small digits
+                top, mass = max_of(row, n_labels), 0.0
                 for j in range(n_labels):
-                    node[t, j] = weight[s] * exp(row[j] - norm)
+                    node[t, j] = exp(row[j] - top)
+                    mass += node[t, j]
+                for j in range(n_labels):
+                    node[t, j] *= weight[s] / mass
                 if t == offsets[s]:
                     break
                 at = t if transition.shape[0] > 1 else 0
+                top, mass = -INFINITY, 0.0
                 for i in range(n_labels):
                     for j in range(n_labels):
                         row[j] = transition[at, i, j] + pulled[j]
                     beta[i] = log_sum_exp(row, n_labels)
-                    sums[i] = node[t - 1, i] + beta[i]
-                norm = log_sum_exp(sums, n_labels)
+                    top = max(top, node[t - 1, i] + max_of(row, n_labels))
                 for i in range(n_labels):
-                    if sums[i] == -INFINITY:
+                    for j in range(n_labels):
+                        mass += exp(((node[t - 1, i] - top) + transition[at, i, j]) + pulled[j])
+                for i in range(n_labels):
+                    if node[t - 1, i] == -INFINITY:
                         continue
                     for j in range(n_labels):
-                        edge[at, i, j] += weight[s] * exp(
-                            (node[t - 1, i] - norm) + (transition[at, i, j] + pulled[j])
+                        edge[at, i, j] += weight[s] / mass * exp(
+                            ((node[t - 1, i] - top) + transition[at, i, j]) + pulled[j]
                         )
-                norm = max_of(beta, n_labels)
+                top = max_of(beta, n_labels)
                 for i in range(n_labels):
-                    beta[i] -= norm
+                    beta[i] -= top
 
 
 cdef double forward_one(

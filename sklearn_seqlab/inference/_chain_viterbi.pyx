@@ -30,6 +30,7 @@ def viterbi(
                     &delta[(t - start - 1) & 1, 0], &transition[t if transition.shape[0] > 1 else 0, 0, 0],
                     &unary[t, 0], &delta[(t - start) & 1, 0], &previous[t - start, 0], n_labels,
                 )
+            codes[stop - 1] = 0          # in range whatever the scores are
             best[s] = max_of(&delta[(stop - 1 - start) & 1, 0], n_labels)
             if best[s] == -INFINITY:
                 continue
@@ -45,7 +46,7 @@ def max_marginals(
     const double[:, ::1] unary,             # IN    (n_total, n_labels), nats
     const double[:, :, ::1] transition,     # IN    (1 or n_total, n_labels, n_labels), from row to column
     const Py_ssize_t[::1] offsets,          # IN    (n_sequences + 1,), no empty sequence
-    Py_ssize_t[::1] unused,                 # WORK  (n_labels,)
+    Py_ssize_t[::1] previous,               # WORK  (n_labels,)
     double[:, ::1] rows,                    # WORK  (2, n_labels)
     double[:, ::1] best_through,            # OUT   (n_total, n_labels), nats
 ):
@@ -63,7 +64,7 @@ def max_marginals(
             for t in range(start + 1, stop):
                 advance(
                     &best_through[t - 1, 0], &transition[t if transition.shape[0] > 1 else 0, 0, 0],
-                    &unary[t, 0], &best_through[t, 0], &unused[0], n_labels,
+                    &unary[t, 0], &best_through[t, 0], &previous[0], n_labels,
                 )
             for t in range(stop - 1, start, -1):
                 at = t if transition.shape[0] > 1 else 0

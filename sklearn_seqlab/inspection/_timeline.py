@@ -104,7 +104,7 @@ class TimelineDisplay:
         display : TimelineDisplay
         """
         rows = {"predicted": y_pred} if y_true is None else {"true": y_true, "predicted": y_pred}
-        _, classes = encode_labels(list(rows.values()), name="labels")
+        classes = encode_labels(list(rows.values()), name="labels").classes
         return cls(rows, classes=classes, times=times).plot(colors=colors, ax=ax)
 
     def plot(self, *, colors: dict[Any, Any] | None = None, ax: Any = None) -> TimelineDisplay:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 
-from sklearn_seqlab.sequences import CANDIDATES, MISSING, LabelCodes, encode_labels
+from sklearn_seqlab.sequences import CANDIDATES, MISSING, LabelCodes, encode_labels, read_weights
 from sklearn_seqlab.sequences._batch import as_items
 
 __all__ = ["AlignedLabels", "align", "check_weights", "label_positions", "split_levels", "undefined"]
@@ -147,8 +147,10 @@ def _align_level(
     y_true: list[Any], y_pred: list[Any], level: int, several: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(true codes, predicted codes, offsets, classes) of one level."""
-    true, true_classes = encode_labels(y_true, name="y_true")
-    pred, pred_classes = encode_labels(y_pred, name="y_pred")
+    true = encode_labels(y_true, name="y_true")
+    true_classes = true.classes
+    pred = encode_labels(y_pred, name="y_pred")
+    pred_classes = pred.classes
     if pred.n_sequences != true.n_sequences:
         raise ValueError(
             f"y_pred has {pred.n_sequences} label sequences, but y_true has {true.n_sequences} "
@@ -222,21 +224,11 @@ def _labels_of_kind(classes: list[np.ndarray], kind: str) -> list[Any]:
 
 
 def check_weights(sample_weight: Any, n_sequences: int) -> np.ndarray | None:
-    """One finite weight of at least 0 per sequence, or None."""
+    """Weights of sequences, or None for equal ones; divided by the largest if their sum is out of range."""
     if sample_weight is None:
         return None
-    weight = np.asarray(sample_weight)
-    if weight.dtype.kind not in "biuf":
-        raise TypeError(f"sample_weight has dtype {weight.dtype}; expected numbers, one per sequence.")
-    if weight.shape != (n_sequences,):
-        raise ValueError(
-            f"sample_weight has shape {weight.shape}; expected ({n_sequences},), one per sequence."
-        )
-    weight = weight.astype(np.float64)
-    if not (np.isfinite(weight) & (weight >= 0)).all():
-        s = int(np.argmin(np.isfinite(weight) & (weight >= 0)))
-        raise ValueError(f"sample_weight[{s}] is {weight[s]}; expected a finite number of at least 0.")
-    return weight
+    weight = read_weights(sample_weight, n_sequences)
+    return weight if weight.max(initial=0.0) < 1e290 else weight / weight.max()
 
 
 def label_positions(labels: Any, classes: np.ndarray, *, name: str = "labels") -> np.ndarray:

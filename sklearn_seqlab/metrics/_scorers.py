@@ -206,7 +206,7 @@ def _mean_log_likelihood(
     A step is labelled if its label is known or if a set of candidates is: both bear on the likelihood. With
     several levels every (time step, level) counts.
     """
-    columns = [encode_labels(column, name="y")[0] for column in split_levels(y, level, "y")]
+    columns = [encode_labels(column, name="y") for column in split_levels(y, level, "y")]
     n_sequences = columns[0].n_sequences
     n_labelled = sum(np.add.reduceat(c.codes != MISSING, c.offsets[:-1], dtype=np.int64) for c in columns)
     weight = check_weights(sample_weight, n_sequences)

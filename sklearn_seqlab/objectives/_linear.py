@@ -15,12 +15,23 @@ import numpy as np
 from scipy import sparse
 
 from sklearn_seqlab.objectives._restricted import add_gradient, add_scores
+from sklearn_seqlab.sequences import LabelCodes, PackedBatch
 
-__all__ = ["DenseFeatures", "RestrictedFeatures", "SparseFeatures", "make_features"]
+__all__ = [
+    "DenseFeatures",
+    "RestrictedFeatures",
+    "SparseFeatures",
+    "linear_scores",
+    "make_features",
+    "observed_pairs",
+    "typical_sizes",
+]
 
-# How many pieces a transposed product is cut into: enough for the cores of a large machine, and few enough
-# for one partial gradient each.
-_N_PIECES = 8
+# A transposed product is cut into at most so many pieces (enough for the cores of a large machine, and few
+# enough for one partial gradient each), none smaller than so many stored values.
+_N_PIECES, _PIECE_SIZE = 8, 2**17
+
+_ROWS_AT_ONCE = 65_536
 
 Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
@@ -30,6 +41,58 @@ def make_features(values: Any, n_labels: int, pairs: sparse.csr_array | None = N
     if pairs is not None:
         return RestrictedFeatures(sparse.csr_array(values), pairs)
     return (SparseFeatures if sparse.issparse(values) else DenseFeatures)(values, n_labels)
+
+
+def linear_scores(values: Any, coef: Any, start: int, stop: int) -> np.ndarray:
+    """Scores of rows ``start:stop`` for ``coef`` (n_features, n_labels), any mix of dense and CSR.
+
+    For prediction: no layout is worth its making there. Returns a fresh array (n_rows, n_labels).
+    """
+    rows = _csr_rows(values, start, stop) if sparse.issparse(values) else values[start:stop]
+    return np.ascontiguousarray(_densified(rows @ coef))
+
+
+def observed_pairs(batch: PackedBatch, labels: LabelCodes, min_count: int) -> sparse.csr_array:
+    """The (feature, label) pairs that occur together at ``min_count`` steps or more, (n_features, n_labels).
+
+    A step whose label is hidden counts for every label that it may have, unless nothing is known of its
+    whole sequence.
+    """
+    present = sparse.csr_array(batch.values, copy=True)
+    present.data = (present.data != 0).astype(np.float64)
+    rows = np.flatnonzero(np.repeat(labels.is_informative(), batch.lengths))
+    known = rows[labels.codes[rows] >= 0]
+    hidden = rows[labels.codes[rows] < 0]
+    step, allowed = np.nonzero(labels.allowed()[hidden])
+    row, column = np.concatenate([known, hidden[step]]), np.concatenate([labels.codes[known], allowed])
+    carries = sparse.csr_array((np.ones(len(row)), (row, column)), shape=(batch.n_total, labels.n_labels))
+    counts = sparse.csr_array(present.T @ carries)
+    counts.sort_indices()
+    counts.data[counts.data < min_count] = 0.0
+    counts.eliminate_zeros()
+    return counts
+
+
+def typical_sizes(values: Any) -> np.ndarray:
+    """Root mean square of the nonzero values of each column; 1 for a column of zeros."""
+    n_features = values.shape[1]
+    squares, count, largest = np.zeros(n_features), np.zeros(n_features), np.zeros(n_features)
+    blocks = [slice(a, a + _ROWS_AT_ONCE) for a in range(0, values.shape[0], _ROWS_AT_ONCE)]
+    # divided by the largest value first: squares of 1e200 or of 1e-200 would leave the double range
+    if sparse.issparse(values):
+        np.maximum.at(largest, values.indices, np.abs(values.data))
+        unit = np.where(largest > 0, largest, 1.0)
+        count = np.bincount(values.indices[values.data != 0], minlength=n_features)
+        ratio = values.data / unit[values.indices]
+        squares = np.bincount(values.indices, weights=ratio**2, minlength=n_features)
+    else:
+        for block in blocks:
+            np.maximum(largest, np.abs(values[block]).max(axis=0), out=largest)
+            count += np.count_nonzero(values[block], axis=0)
+        unit = np.where(largest > 0, largest, 1.0)
+        for block in blocks:
+            squares += np.square(values[block] / unit).sum(axis=0)
+    return np.where(largest > 0, unit * np.sqrt(squares / np.maximum(count, 1)), 1.0)
 
 
 class DenseFeatures:
@@ -44,8 +107,7 @@ class DenseFeatures:
         return self.values[start:stop] @ coef.reshape(self.shape)
 
     def gradient(self, residual: np.ndarray, run: Runner) -> np.ndarray:
-        edges = np.linspace(0, len(residual), _N_PIECES + 1).astype(int)
-        pieces = [(a, b) for a, b in pairwise(edges) if b > a]
+        pieces = _pieces(len(residual), self.values.size)
         parts = run(lambda piece: self.values[slice(*piece)].T @ residual[slice(*piece)], pieces)
         total = parts[0]
         for part in parts[1:]:
@@ -77,9 +139,9 @@ class SparseFeatures(DenseFeatures):
 
     def gradient(self, residual: np.ndarray, run: Runner) -> np.ndarray:
         # cut by features: every entry of the gradient is the work of one thread, and no copies are added
-        share = np.linspace(0, self.transposed.indptr[-1], _N_PIECES + 1)
-        edges = np.searchsorted(self.transposed.indptr, share)
-        edges[0], edges[-1] = 0, self.shape[0]
+        n_stored = self.transposed.indptr[-1]
+        shares = [stop for _, stop in _pieces(n_stored, n_stored)][:-1]
+        edges = [0, *np.searchsorted(self.transposed.indptr, shares), self.shape[0]]
         pieces = [(a, b) for a, b in pairwise(edges) if b > a]
         parts = run(lambda piece: _csr_rows(self.transposed, *piece) @ residual, pieces)
         return np.concatenate(parts).ravel()
@@ -136,8 +198,7 @@ class RestrictedFeatures:
         return scores
 
     def gradient(self, residual: np.ndarray, run: Runner) -> np.ndarray:
-        edges = np.linspace(0, len(residual), _N_PIECES + 1).astype(int)
-        pieces = [(a, b) for a, b in pairwise(edges) if b > a]
+        pieces = _pieces(len(residual), len(self.operands[1]))
         parts = run(lambda piece: self._partial(residual, *piece), pieces)
         total = parts[0]
         for part in parts[1:]:
@@ -157,9 +218,15 @@ class RestrictedFeatures:
         return sparse.csr_array((coef, (self.label, self.feature)), shape=self.shape[::-1])
 
     def vector(self, matrix: Any) -> np.ndarray:
-        if sparse.issparse(matrix):
+        if sparse.issparse(matrix) and self.n_coef:
             return np.asarray(sparse.csr_array(matrix)[self.label, self.feature]).ravel()
         return matrix[self.label, self.feature]
+
+
+def _pieces(n_rows: int, n_stored: int) -> list[tuple[int, int]]:
+    """Runs of rows to work on one by one; a cut that depends on the data alone."""
+    n_pieces = min(max(1, n_stored // _PIECE_SIZE), _N_PIECES, max(1, n_rows))
+    return list(pairwise(np.linspace(0, n_rows, n_pieces + 1).astype(int).tolist()))
 
 
 def _csr_rows(matrix: sparse.csr_array, start: int, stop: int) -> sparse.csr_array:

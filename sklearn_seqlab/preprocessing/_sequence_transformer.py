@@ -326,7 +326,8 @@ class SequenceTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys
         needs_labels = _requires_labels(inner)
         if not needs_labels and _has_levels(y):
             return None, None
-        encoded, classes = encode_labels(y, offsets)
+        encoded = encode_labels(y, offsets)
+        classes = encoded.classes
         if encoded.is_complete().all():
             return None, classes[encoded.codes]
         if not needs_labels:

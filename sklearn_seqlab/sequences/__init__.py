@@ -4,6 +4,7 @@ from sklearn_seqlab.sequences._batch import PackedBatch, pack, unpack
 from sklearn_seqlab.sequences._bio import bio_to_segments, segments_to_bio
 from sklearn_seqlab.sequences._labels import CANDIDATES, MISSING, UNSEEN, LabelCodes, encode_labels
 from sklearn_seqlab.sequences._segments import labels_to_segments, segments_to_labels
+from sklearn_seqlab.sequences._weights import class_weights, read_weights
 
 __all__ = [
     "CANDIDATES",
@@ -12,9 +13,11 @@ __all__ = [
     "LabelCodes",
     "PackedBatch",
     "bio_to_segments",
+    "class_weights",
     "encode_labels",
     "labels_to_segments",
     "pack",
+    "read_weights",
     "segments_to_bio",
     "segments_to_labels",
     "unpack",

@@ -50,9 +50,21 @@ class PackedBatch:
     def is_sparse(self) -> bool:
         return sparse.issparse(self.values)
 
+    def take(self, sequences: np.ndarray) -> PackedBatch:
+        """Some of the sequences, in the order given, as a batch of their own."""
+        offsets = np.concatenate([[0], np.cumsum(self.lengths[sequences])]).astype(np.intp)
+        return PackedBatch(self.values[rows_of(self.offsets, sequences)], offsets, self.feature_names)
+
     def unpack(self, rows: np.ndarray) -> np.ndarray:
         """Cut packed rows into an object array of ``n_sequences`` arrays."""
         return unpack(rows, self.offsets)
+
+
+def rows_of(offsets: np.ndarray, sequences: np.ndarray) -> np.ndarray:
+    """The rows of some sequences, one sequence after the other."""
+    lengths = np.diff(offsets)[sequences]
+    within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return np.repeat(offsets[:-1][sequences], lengths) + within
 
 
 def unpack(rows: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -157,6 +169,8 @@ def _as_matrix(item: Any, label: str, accept_sparse: bool) -> Any:
         if isinstance(item, str | bytes | dict | set | frozenset):
             kind = type(item).__name__
             raise TypeError(f"{label} is a {kind}; expected an array of shape (n_timesteps, n_features).")
+        if isinstance(item, np.ma.MaskedArray):
+            raise TypeError(f"{label} is a masked array, whose mask would be lost; fill it first.")
         try:
             matrix = np.asarray(item)
         except ValueError as error:

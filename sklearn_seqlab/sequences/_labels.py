@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_seqlab.sequences._batch import as_items
+from sklearn_seqlab.sequences._batch import as_items, rows_of
 
 __all__ = ["LabelCodes", "encode_labels"]
 
@@ -22,6 +22,8 @@ CANDIDATES = -2
 """Code of a step of which only a set of candidate labels is known."""
 UNSEEN = -3
 """Code of a step whose label is not among the classes."""
+_KNOWN = 0
+"""While reading: a step with a label, whose position is found once all labels are read."""
 
 _KIND_OF_DTYPE = {"i": "int", "u": "int", "b": "bool", "U": "str"}
 
@@ -38,13 +40,16 @@ class LabelCodes:
     candidate_rows : ndarray of shape (n_sets,), dtype=intp
         Increasing rows whose code is ``CANDIDATES``.
     candidate_masks : ndarray of shape (n_sets, n_labels), dtype=bool
-        The labels in each of those sets.
+        The labels in each of those sets; a set of one label is read as that label.
+    classes : ndarray of shape (n_labels,)
+        Sorted labels.
     """
 
     codes: np.ndarray
     offsets: np.ndarray
     candidate_rows: np.ndarray
     candidate_masks: np.ndarray
+    classes: np.ndarray
 
     @property
     def n_labels(self) -> int:
@@ -62,12 +67,21 @@ class LabelCodes:
         """Whether at least one step of a sequence is not missing; bool of shape (n_sequences,)."""
         return np.logical_or.reduceat(self.codes != MISSING, self.offsets[:-1])
 
-    def settled(self) -> np.ndarray:
-        """Codes in which a set of a single candidate counts as a known label; intp of shape (n_total,)."""
-        codes = self.codes.copy()
-        single = self.candidate_masks.sum(axis=1) == 1
-        codes[self.candidate_rows[single]] = self.candidate_masks[single].argmax(axis=1)
-        return codes
+    def take(self, sequences: np.ndarray) -> LabelCodes:
+        """The labels of some sequences, in the order given."""
+        rows = rows_of(self.offsets, sequences)
+        place = np.full(len(self.codes), -1, dtype=np.intp)
+        place[rows] = np.arange(len(rows))
+        moved = place[self.candidate_rows]
+        order = np.argsort(moved, kind="stable")
+        order = order[moved[order] >= 0]
+        return LabelCodes(
+            self.codes[rows],
+            np.concatenate([[0], np.cumsum(np.diff(self.offsets)[sequences])]).astype(np.intp),
+            moved[order],
+            self.candidate_masks[order],
+            self.classes,
+        )
 
     def allowed(self, start: int = 0, stop: int | None = None) -> np.ndarray:
         """Labels that fit what is known of rows ``start:stop``; bool of shape (stop - start, n_labels).
@@ -89,10 +103,9 @@ def encode_labels(
     offsets: np.ndarray | None = None,
     *,
     classes: np.ndarray | None = None,
-    free: str | None = None,
     unseen: str = "error",
     name: str = "y",
-) -> tuple[LabelCodes, np.ndarray]:
+) -> LabelCodes:
     """Read label sequences and turn them into codes.
 
     Parameters
@@ -101,11 +114,10 @@ def encode_labels(
         One label per time step. ``None``, NaN and ``pandas.NA`` stand for a missing label, a ``set`` or
         ``frozenset`` for a set of candidates. Integral floats (as NaN forces on integers) become int.
     offsets : ndarray of shape (n_sequences + 1,), default=None
-        Lengths that ``y`` must have; None takes the lengths of ``y``.
+        Lengths that ``y`` must have; a sequence may then be None, all of whose labels are missing. None takes
+        the lengths of ``y``.
     classes : ndarray of shape (n_labels,), default=None
         Sorted labels to encode against; None takes those that occur in ``y``.
-    free : {None, "sequence"}, default=None
-        "sequence" lets a whole sequence be None, all of whose labels are then missing.
     unseen : {"error", "mark"}, default="error"
         What to do with a label that is not in ``classes``: raise, or give the code ``UNSEEN``.
     name : str, default="y"
@@ -114,8 +126,7 @@ def encode_labels(
     Returns
     -------
     labels : LabelCodes
-    classes : ndarray of shape (n_labels,)
-        Sorted; dtype str, int or bool.
+        Its ``classes`` are of dtype str, int or bool.
 
     Raises
     ------
@@ -134,7 +145,7 @@ def encode_labels(
     lengths = [None] * len(items) if offsets is None else np.diff(offsets).tolist()
     parts = []
     for s, (item, length) in enumerate(zip(items, lengths, strict=True)):
-        if item is None and free == "sequence" and length is not None:
+        if item is None and length is not None:
             part = _Part(np.full(length, MISSING, dtype=np.intp), np.empty(0, dtype=np.int64), [])
         else:
             part = reader.read(item, f"{name}[{s}]")
@@ -150,13 +161,13 @@ def encode_sequence(labels: Any, *, name: str = "labels") -> tuple[np.ndarray, n
     """Read one label sequence: ``(codes, classes)`` as :func:`encode_labels` gives them."""
     reader = _Reader(name)
     part = reader.read(labels, name)
-    encoded, classes = _encode([part], np.array([0, len(part.codes)], dtype=np.intp), None, "error", reader)
-    return encoded.codes, classes
+    encoded = _encode([part], np.array([0, len(part.codes)], dtype=np.intp), None, "error", reader)
+    return encoded.codes, encoded.classes
 
 
 @dataclass
 class _Part:
-    """One sequence as read: rows with a known label carry 0 in ``codes`` and their label in ``labels``."""
+    """One sequence as read: rows with a label carry ``_KNOWN`` in ``codes``, and ``labels`` has their labels."""
 
     codes: np.ndarray
     labels: np.ndarray
@@ -179,6 +190,9 @@ class _Reader:
             raise ValueError(f"{label} has {shape}; expected shape (n_timesteps,).")
         if len(item) == 0:
             raise ValueError(f"{label} has 0 labels; at least one time step is needed.")
+        if isinstance(item, np.ma.MaskedArray):
+            pairs = zip(item.data.tolist(), np.ma.getmaskarray(item).tolist(), strict=True)
+            return self._read_elements([None if masked else value for value, masked in pairs], label)
         if isinstance(dtype, np.dtype) and dtype.kind in _KIND_OF_DTYPE:
             labels = np.asarray(item)
             self._meet(_KIND_OF_DTYPE[dtype.kind], label, 0, labels[0])
@@ -190,7 +204,7 @@ class _Reader:
             raise ValueError(f"{label} holds an integer label beyond the range of int64.")
         if labels.dtype.kind in "iu":
             labels = labels.astype(np.int64, copy=False)  # NumPy joins uint64 and int64 to float64
-        return _Part(np.zeros(len(labels), dtype=np.intp), labels, [])
+        return _Part(np.full(len(labels), _KNOWN, dtype=np.intp), labels, [])
 
     def _read_elements(self, elements: list[Any], label: str) -> _Part:
         types = set(map(type, elements))
@@ -198,7 +212,10 @@ class _Reader:
             self._meet("str", label, 0, elements[0])
             self._check_text(elements, label)
             return self._complete(np.array(elements), label)
-        codes = np.zeros(len(elements), dtype=np.intp)
+        if types == {int} and -(2**63) <= min(elements) <= max(elements) < 2**63:
+            self._meet("int", label, 0, elements[0])
+            return self._complete(np.array(elements, dtype=np.int64), label)
+        codes = np.full(len(elements), _KNOWN, dtype=np.intp)
         known: list[Any] = []
         sets: list[tuple[int, list[Any]]] = []
         for t, element in enumerate(elements):
@@ -251,7 +268,9 @@ class _Reader:
         return value
 
     def _meet(self, kind: str, label: str, t: int, value: Any) -> None:
-        self.first_seen.setdefault(kind, (f"{label}[{t}]", value))
+        if kind in self.first_seen:
+            return
+        self.first_seen[kind] = (f"{label}[{t}]", value)
         if len(self.first_seen) > 1:
             (kind_a, (where_a, a)), (kind_b, (where_b, b)) = list(self.first_seen.items())[:2]
             raise TypeError(
@@ -281,7 +300,7 @@ def _is_missing(element: Any) -> bool:
 
 def _encode(
     parts: list[_Part], offsets: np.ndarray, classes: np.ndarray | None, unseen: str, reader: _Reader
-) -> tuple[LabelCodes, np.ndarray]:
+) -> LabelCodes:
     codes = np.concatenate([part.codes for part in parts])
     known_parts = [part.labels for part in parts if len(part.labels)]
     labels = np.concatenate(known_parts) if known_parts else reader._as_array([])
@@ -292,7 +311,7 @@ def _encode(
         where, value = reader.first_seen[reader.kind]
         known = _KIND_OF_DTYPE[classes.dtype.kind]
         raise TypeError(f"{where} is {value!r}, but the known labels are of type {known}.")
-    codes[codes == 0] = _positions(labels, classes)
+    codes[codes == _KNOWN] = _positions(labels, classes)
     n_sets = sum(len(part.sets) for part in parts)
     rows = np.empty(n_sets, dtype=np.intp)
     masks = np.zeros((n_sets, len(classes)), dtype=bool)
@@ -311,7 +330,9 @@ def _encode(
         s = int(np.searchsorted(offsets, row, side="right")) - 1
         value = labels[int(np.count_nonzero((codes[:row] >= 0) | (codes[:row] == UNSEEN)))]
         raise ValueError(_unseen_message(reader.name, s, row - int(offsets[s]), value, classes))
-    return LabelCodes(codes, offsets, rows, masks), classes
+    single = masks.sum(axis=1) == 1
+    codes[rows[single]] = np.nonzero(masks[single])[1]
+    return LabelCodes(codes, offsets, rows[~single], masks[~single], classes)
 
 
 def _positions(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:

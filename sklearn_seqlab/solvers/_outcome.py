@@ -21,12 +21,16 @@ class Objective(Protocol):
     scale : ndarray of shape (n_coef,)
         Typical size of what each coefficient multiplies. Solvers work on ``coef * scale``, so that neither
         steps nor stopping rules depend on the units of the features.
+    size : float
+        What the gradient of an unscaled coefficient may amount to (weight of all time steps times ``C``):
+        rounding is measured against it.
     l1 : ndarray of shape (n_coef,) or None
         Weight of the absolute value of each coefficient; ``value_and_gradient`` leaves this term out.
     """
 
     n_coef: int
     scale: np.ndarray
+    size: float
     l1: np.ndarray | None
 
     def value_and_gradient(self, coef: np.ndarray) -> tuple[float, np.ndarray]:

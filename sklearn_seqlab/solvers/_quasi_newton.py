@@ -46,8 +46,9 @@ def lbfgs(
     start : ndarray of shape (n_coef,)
     max_iter : int, default=200
     tol : float, default=1e-4
-        Stop when no entry of the scaled gradient exceeds ``tol`` times the larger of one and its largest
-        entry at the start, or when ten iterations lowered the objective by less than ``tol / 10`` of it.
+        Stop when no entry of the scaled gradient exceeds ``tol`` times the largest one at zero, or when ten
+        iterations lowered the objective by less than ``tol / 10`` of it and the gradient is small too (a
+        thousandth of that at zero, or a hundred times ``tol``).
     callback : callable, default=None
         Called with the iteration and the objective.
 
@@ -55,10 +56,15 @@ def lbfgs(
     -------
     outcome : SolverOutcome
 
+    Raises
+    ------
+    ValueError
+        If the objective is not finite at the start.
+
     Notes
     -----
-    Memory of 20 vectors beside the objective's own (up to 200 for small problems). Steps satisfy the weak Wolfe conditions, so the
-    curvature pairs are positive without damping.
+    Memory of 20 vectors beside the objective's own (up to 200 for small problems). Steps satisfy the weak
+    Wolfe conditions, so the curvature pairs are positive without damping.
     """
     return _Minimiser(objective, max_iter, tol, callback).run(start)
 
@@ -93,31 +99,46 @@ class _Minimiser:
     def run(self, start: np.ndarray) -> SolverOutcome:
         point = start / self.unit
         value, gradient = self.evaluate(point)
+        slope = self.pseudo_gradient(point, gradient)
+        reference = self.steepness_at_zero(point, slope)
+        bound = max(self.tol * reference, 1e-14 * self.objective.size)
+        near = max(100 * self.tol, 1e-3) * reference
+        if not (np.isfinite(value) and np.isfinite(slope).all() and np.isfinite(reference)):
+            raise ValueError(
+                "The objective is not finite at the starting point: features, weights or C are beyond what "
+                "double precision holds. Scale the features (StandardScaler)."
+            )
         outcome = SolverOutcome(start.copy(), value, 0, False, "", [value])
-        if not np.isfinite(value):
-            outcome.message = "the objective is not finite at the starting point"
-            return outcome
-        bound = self.tol * max(1.0, np.abs(self.steepest(point, gradient)).max())
+        stalled_at = 0
         try:
             while True:
                 self.callback(outcome.n_iter, value)
-                descent = self.steepest(point, gradient)
-                if np.abs(descent).max() <= bound:
+                slope = self.pseudo_gradient(point, gradient)
+                steepness = np.abs(slope).max()
+                stalled = self.has_stalled(outcome.history[stalled_at:])
+                if steepness <= bound:
                     outcome.converged, outcome.message = True, "the gradient vanished"
-                elif self.has_stalled(outcome.history):
+                elif stalled and steepness <= near:
                     outcome.converged, outcome.message = True, "the objective no longer decreased"
+                elif stalled and stalled_at:
+                    outcome.message = "the objective no longer decreased, but its gradient did not vanish"
                 elif outcome.n_iter >= self.max_iter:
                     outcome.message = "max_iter was reached"
                 if outcome.message:
                     break
-                direction = self.direction(descent)
-                found = self.search(point, value, gradient, descent, direction)
+                if stalled:  # far from an optimum: forget the quadratic model, and try once more
+                    stalled_at = len(outcome.history) - 1
+                    self.pairs.clear()
+                direction = self.direction(slope)
+                found = self.search(point, value, gradient, slope, direction)
                 if found is None and self.pairs:
                     self.pairs.clear()  # the quadratic model misled: once more along the gradient
-                    direction = self.direction(descent)
-                    found = self.search(point, value, gradient, descent, direction)
+                    direction = self.direction(slope)
+                    found = self.search(point, value, gradient, slope, direction)
                 if found is None:
-                    self.stop_without_decrease(outcome, descent, value)
+                    # rounding, if what is left of the gradient is
+                    outcome.converged = bool(steepness <= 1e-6 * self.objective.size)
+                    outcome.message = "no step lowered the objective any further"
                     break
                 new_point, new_value, new_gradient = found
                 self.remember(new_point - point, new_gradient - gradient)
@@ -129,17 +150,24 @@ class _Minimiser:
             outcome.interrupted, outcome.message = True, "interrupted"
         return outcome
 
+    def steepness_at_zero(self, point: np.ndarray, slope: np.ndarray) -> float:
+        """Largest entry of the gradient at zero, what small is measured against, also for a warm start."""
+        if point.any():
+            origin = np.zeros_like(point)
+            slope = self.pseudo_gradient(origin, self.evaluate(origin)[1])
+        return float(np.abs(slope).max())
+
     def evaluate(self, point: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = self.objective.value_and_gradient(point * self.unit)
         return value, gradient * self.unit
 
-    def steepest(self, point: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-        """The direction of steepest ascent."""
+    def pseudo_gradient(self, point: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        """The subgradient of least norm of the whole objective."""
         return gradient
 
-    def direction(self, descent: np.ndarray) -> np.ndarray:
+    def direction(self, slope: np.ndarray) -> np.ndarray:
         """Two-loop recursion: minus the quasi-Newton inverse Hessian times the gradient."""
-        direction = -descent
+        direction = -slope
         steps = []
         for step, change, curvature in reversed(self.pairs):
             share = (step @ direction) / curvature
@@ -157,44 +185,38 @@ class _Minimiser:
         if curvature > 1e-10 * (change @ change):
             self.pairs.append((step, change, curvature))
 
-    def search(self, point, value, gradient, descent, direction):
+    def search(self, point, value, gradient, slope, direction):
         """A step that satisfies the weak Wolfe conditions, by bisection and interpolation; None if none."""
-        slope = direction @ gradient
-        if not slope < 0:
+        decline = direction @ gradient
+        if not decline < 0:
             return None
-        low, high, step = 0.0, np.inf, self.first_step(descent)
+        low, high, step = 0.0, np.inf, self.first_step(slope)
         best = None
         for _ in range(_MAX_SEARCH):
             candidate = point + step * direction
             new_value, new_gradient = self.evaluate(candidate)
-            if not new_value <= value + _ARMIJO * step * slope:
+            if not new_value <= value + _ARMIJO * step * decline:
                 high = step
-                # minimum of the parabola through value, slope and the new value, kept off the ends
-                curve = new_value - value - step * slope
-                guess = -slope * step * step / (2 * curve) if np.isfinite(curve) and curve > 0 else 0.0
+                # minimum of the parabola through value, decline and the new value, kept off the ends
+                curve = new_value - value - step * decline
+                guess = -decline * step * step / (2 * curve) if np.isfinite(curve) and curve > 0 else 0.0
                 step = np.clip(guess, low + 0.1 * (high - low), low + 0.5 * (high - low))
                 continue
             best = candidate, new_value, new_gradient
-            if new_gradient @ direction >= _WOLFE * slope:
+            if new_gradient @ direction >= _WOLFE * decline:
                 return best
             low = step
             step = 2 * step if high == np.inf else 0.5 * (low + high)
         return best
 
-    def first_step(self, descent: np.ndarray) -> float:
+    def first_step(self, slope: np.ndarray) -> float:
         """Length one where the model has curvature pairs, else a step of at most unit norm."""
-        return 1.0 if self.pairs else min(1.0, 1.0 / np.linalg.norm(descent))
+        return 1.0 if self.pairs else min(1.0, 1.0 / np.linalg.norm(slope))
 
     def has_stalled(self, history: list[float]) -> bool:
         if len(history) <= _PERIOD:
             return False
         return history[-1 - _PERIOD] - history[-1] <= 0.1 * self.tol * abs(history[-1])
-
-    def stop_without_decrease(self, outcome: SolverOutcome, descent: np.ndarray, value: float) -> None:
-        """No step lowers the objective: rounding, if the decrease still to be had is below it."""
-        possible = 0.5 * (descent @ descent)
-        outcome.converged = bool(possible <= 1e-6 * max(1.0, abs(value)))
-        outcome.message = "no step lowered the objective any further"
 
 
 class _OrthantMinimiser(_Minimiser):
@@ -212,26 +234,26 @@ class _OrthantMinimiser(_Minimiser):
         value, gradient = super().evaluate(point)
         return value + self.l1 @ np.abs(point), gradient
 
-    def steepest(self, point: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    def pseudo_gradient(self, point: np.ndarray, gradient: np.ndarray) -> np.ndarray:
         at_zero = np.sign(gradient) * np.maximum(np.abs(gradient) - self.l1, 0.0)
         return np.where(point == 0, at_zero, gradient + self.l1 * np.sign(point))
 
-    def direction(self, descent: np.ndarray) -> np.ndarray:
-        direction = super().direction(descent)
-        direction[direction * descent >= 0] = 0.0
+    def direction(self, slope: np.ndarray) -> np.ndarray:
+        direction = super().direction(slope)
+        direction[direction * slope >= 0] = 0.0
         return direction
 
-    def search(self, point, value, gradient, descent, direction):
+    def search(self, point, value, gradient, slope, direction):
         """Backtracking along the projection of the ray on the orthant of the point."""
-        orthant = np.where(point == 0, -np.sign(descent), np.sign(point))
-        step = self.first_step(descent)
+        orthant = np.where(point == 0, -np.sign(slope), np.sign(point))
+        step = self.first_step(slope)
         if not direction.any():
             return None
         for _ in range(_MAX_SEARCH):
             candidate = point + step * direction
             candidate[candidate * orthant < 0] = 0.0
             new_value, new_gradient = self.evaluate(candidate)
-            if new_value <= value + _ARMIJO * (descent @ (candidate - point)) and new_value < value:
+            if new_value <= value + _ARMIJO * (slope @ (candidate - point)) and new_value < value:
                 return candidate, new_value, new_gradient
             step *= 0.5
         return None

@@ -33,7 +33,7 @@ SEGMENT_SCORES = [metrics.segment_f1_score, metrics.segment_precision_score, met
             ValueError,
             r"y_pred\[0\]\[1\] is missing, but y_true\[0\]\[1\] is 'b'",
         ),
-        ([["a", "b"]], [["a", {"b"}]], ValueError, r"y_pred\[0\]\[1\] is a set of candidates"),
+        ([["a", "b"]], [["a", {"a", "b"}]], ValueError, r"y_pred\[0\]\[1\] is a set of candidates"),
         ([["a", "b"]], [[0, 1]], TypeError, "y_true holds str labels .'a'., but y_pred holds int ones"),
         ([["a", 1]], [["a", "b"]], TypeError, "y_true mixes str and int"),
         ([], [], ValueError, "y_true holds no sequences"),
@@ -129,7 +129,7 @@ def test_pooled_levels_belong_to_their_sequence():
 
 
 def test_missing_spellings_are_left_out_and_nothing_is_written():
-    y_true = [[None, float("nan"), pd.NA, {"a"}, "a", "b"]]
+    y_true = [[None, float("nan"), pd.NA, {"a", "b"}, "a", "b"]]
     y_pred = [[None, "b", "b", "b", "a", "a"]]
     frozen_true, frozen_pred = [list(y_true[0])], [list(y_pred[0])]
     assert micro_accuracy_score(y_true, y_pred) == 0.5

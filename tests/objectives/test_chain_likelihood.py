@@ -14,7 +14,8 @@ from sklearn_seqlab.sequences import encode_labels, pack
 
 def make_objective(X, y, **options):
     batch = pack(X)
-    labels, classes = encode_labels(y, batch.offsets)
+    labels = encode_labels(y, batch.offsets)
+    classes = labels.classes
     options = {
         "weight": np.ones(batch.n_sequences),
         "allowed_transitions": np.ones((len(classes), len(classes)), dtype=bool),

@@ -32,14 +32,17 @@ def label_lists(draw):
 @settings(max_examples=200, deadline=None)
 @given(label_lists())
 def test_codes_spell_the_labels_back(y):
-    labels, classes = encode_labels(y)
+    labels = encode_labels(y)
+    classes = labels.classes
     flat = [element for sequence in y for element in sequence]
     assert labels.offsets.tolist() == np.cumsum([0, *map(len, y)]).tolist()
     assert classes.tolist() == sorted(classes.tolist())
     allowed = labels.allowed()
     sets = dict(zip(labels.candidate_rows.tolist(), labels.candidate_masks, strict=True))
     for row, (element, code) in enumerate(zip(flat, labels.codes, strict=True)):
-        if isinstance(element, frozenset):
+        if isinstance(element, frozenset) and len(element) == 1:
+            assert {classes[code].item()} == element  # a label like any other
+        elif isinstance(element, frozenset):
             assert code == CANDIDATES
             assert set(classes[sets[row]].tolist()) == element
             assert_array_equal(allowed[row], sets[row])
@@ -51,7 +54,8 @@ def test_codes_spell_the_labels_back(y):
     for s, sequence in enumerate(y):
         start, stop = labels.offsets[s : s + 2]
         assert_array_equal(labels.allowed(start, stop), allowed[start:stop])
-        assert labels.is_complete()[s] == all(isinstance(element, str | int) for element in sequence)
+        settled = [isinstance(e, str | int) or (isinstance(e, frozenset) and len(e) == 1) for e in sequence]
+        assert labels.is_complete()[s] == all(settled)
         known = [element for element in sequence if isinstance(element, str | int | frozenset)]
         assert labels.is_informative()[s] == bool(known)
 
@@ -59,11 +63,12 @@ def test_codes_spell_the_labels_back(y):
 @settings(max_examples=60, deadline=None)
 @given(label_lists(), label_lists())
 def test_encoding_against_known_classes(y, other):
-    _, classes = encode_labels(y)
-    again, same = encode_labels(y, classes=classes)
+    classes = encode_labels(y).classes
+    again = encode_labels(y, classes=classes)
+    same = again.classes
     assert same is classes and again.n_labels == len(classes)
     assert not (again.codes == UNSEEN).any()
-    assert_array_equal(encode_labels(y)[0].codes, again.codes)
+    assert_array_equal(encode_labels(y).codes, again.codes)
 
 
 def object_array(items):
@@ -89,13 +94,15 @@ def object_array(items):
     ],
 )
 def test_containers(wrap, convert):
-    labels, classes = encode_labels(wrap([convert(["b", "a"]), convert(["a"])]))
+    labels = encode_labels(wrap([convert(["b", "a"]), convert(["a"])]))
+    classes = labels.classes
     assert classes.tolist() == ["a", "b"] and labels.codes.tolist() == [1, 0, 0]
     assert labels.codes.dtype == labels.offsets.dtype == np.intp
 
 
 def test_equal_lengths_in_one_array():
-    labels, classes = encode_labels(np.array([[1, 2], [2, 1]]))
+    labels = encode_labels(np.array([[1, 2], [2, 1]]))
+    classes = labels.classes
     assert classes.tolist() == [1, 2] and labels.codes.tolist() == [0, 1, 1, 0]
 
 
@@ -103,7 +110,8 @@ def test_memory_maps_and_inputs_are_left_alone(tmp_path):
     y = [np.array([3, 1, 2]), np.array([1, 1])]
     joblib.dump(y, tmp_path / "y.joblib")
     mapped = joblib.load(tmp_path / "y.joblib", mmap_mode="r")
-    labels, classes = encode_labels(mapped)
+    labels = encode_labels(mapped)
+    classes = labels.classes
     assert type(classes) is np.ndarray and labels.codes.tolist() == [2, 0, 1, 0, 0]
     frozen = np.array(["a", None, {"b"}], dtype=object)
     frozen.setflags(write=False)
@@ -112,50 +120,55 @@ def test_memory_maps_and_inputs_are_left_alone(tmp_path):
 
 
 def test_what_numpy_would_garble():
-    labels, classes = encode_labels([["a", None, float("nan"), "nan", "None"]])
+    labels = encode_labels([["a", None, float("nan"), "nan", "None"]])
+    classes = labels.classes
     assert classes.tolist() == ["None", "a", "nan"]
     assert labels.codes.tolist() == [1, MISSING, MISSING, 2, 0]
 
 
 def test_integral_floats_are_integers_and_minus_one_is_a_label():
-    labels, classes = encode_labels([np.array([-1.0, np.nan, 2.0]), [np.int8(2), np.float32(-1)]])
+    labels = encode_labels([np.array([-1.0, np.nan, 2.0]), [np.int8(2), np.float32(-1)]])
+    classes = labels.classes
     assert classes.tolist() == [-1, 2] and classes.dtype == np.int64
     assert labels.codes.tolist() == [0, MISSING, 1, 1, 0]
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64])
 def test_integer_widths(dtype):
-    _, classes = encode_labels([np.array([1, 2], dtype=dtype), [3]])
+    classes = encode_labels([np.array([1, 2], dtype=dtype), [3]]).classes
     assert classes.tolist() == [1, 2, 3] and classes.dtype == np.int64
 
 
 def test_booleans():
-    labels, classes = encode_labels([[True, None, np.False_]])
+    labels = encode_labels([[True, None, np.False_]])
+    classes = labels.classes
     assert classes.dtype == bool and labels.codes.tolist() == [1, MISSING, 0]
-    labels, _ = encode_labels([np.array([True, True])], classes=classes)
+    labels = encode_labels([np.array([True, True])], classes=classes)
     assert labels.codes.tolist() == [1, 1]
 
 
 def test_nothing_known():
-    labels, classes = encode_labels([[None, pd.NA]])
+    labels = encode_labels([[None, pd.NA]])
+    classes = labels.classes
     assert len(classes) == 0 and labels.codes.tolist() == [MISSING, MISSING]
     assert labels.allowed().shape == (2, 0)
-    labels, _ = encode_labels([[None]], classes=np.array(["a", "b"]))
+    labels = encode_labels([[None]], classes=np.array(["a", "b"]))
     assert labels.allowed().tolist() == [[True, True]]
 
 
 def test_members_of_sets_are_classes_too():
-    labels, classes = encode_labels([["b", {"c", "a"}]])
+    labels = encode_labels([["b", {"c", "a"}]])
+    classes = labels.classes
     assert classes.tolist() == ["a", "b", "c"]
     assert labels.candidate_masks.tolist() == [[True, False, True]]
 
 
 def test_whole_sequences_may_be_free():
     offsets = np.array([0, 2, 3])
-    labels, _ = encode_labels([None, ["a"]], offsets, classes=np.array(["a"]), free="sequence")
+    labels = encode_labels([None, ["a"]], offsets, classes=np.array(["a"]))
     assert labels.codes.tolist() == [MISSING, MISSING, 0]
     with pytest.raises(TypeError, match=r"y\[0\] is None; expected a 1-D array of labels"):
-        encode_labels([None, ["a"]], offsets)
+        encode_labels([None, ["a"]])  # of what length?
 
 
 def test_labels_unseen_in_training():
@@ -167,12 +180,12 @@ def test_labels_unseen_in_training():
         encode_labels([["a", {"b", "z"}]], classes=classes)
     with pytest.raises(ValueError, match=r"y\[1\]\[2\] is 7, which .*0, 1, 2, 3, 4, 5, 6, 8, \.\.\."):
         encode_labels([[0], [None, 1, 7]], classes=np.array([0, 1, 2, 3, 4, 5, 6, 8, 9]))
-    labels, _ = encode_labels([["a", "z", {"b", "z"}, {"z"}]], classes=classes, unseen="mark")
-    assert labels.codes.tolist() == [0, UNSEEN, CANDIDATES, CANDIDATES]
+    labels = encode_labels([["a", "z", {"b", "z"}, {"z"}]], classes=classes, unseen="mark")
+    assert labels.codes.tolist() == [0, UNSEEN, 1, CANDIDATES]
     assert labels.allowed().tolist() == [[True, False], [False, False], [False, True], [False, False]]
-    longer, _ = encode_labels([["ab"]], classes=np.array(["a"]), unseen="mark")
+    longer = encode_labels([["ab"]], classes=np.array(["a"]), unseen="mark")
     assert longer.codes.tolist() == [UNSEEN]
-    nothing, _ = encode_labels([["a"]], classes=np.empty(0, dtype="U1"), unseen="mark")
+    nothing = encode_labels([["a"]], classes=np.empty(0, dtype="U1"), unseen="mark")
     assert nothing.codes.tolist() == [UNSEEN]
 
 
@@ -228,3 +241,11 @@ def test_refusals_against_offsets_and_classes():
         encode_labels([["a"]], np.array([0, 1, 3]))
     with pytest.raises(TypeError, match=r"y\[0\]\[1\] is 1, but the known labels are of type str"):
         encode_labels([[None, 1]], classes=np.array(["a"]))
+
+
+def test_take_renumbers_rows_and_keeps_sets():
+    labels = encode_labels([["a", {"a", "b"}], ["c"], [{"b", "c"}, None, "b"]])
+    taken = labels.take(np.array([2, 0]))
+    expected = encode_labels([[{"b", "c"}, None, "b"], ["a", {"a", "b"}]], classes=labels.classes)
+    for name in ("codes", "offsets", "candidate_rows", "candidate_masks"):
+        assert_array_equal(getattr(taken, name), getattr(expected, name))

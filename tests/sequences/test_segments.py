@@ -46,7 +46,12 @@ def test_values_are_plain_python():
 
 
 def test_missing_spellings_and_candidates_end_a_run():
-    assert labels_to_segments(["a", float("nan"), "a", {"a"}, "a"]) == [(0, 1, "a"), (2, 3, "a"), (4, 5, "a")]
+    assert labels_to_segments(["a", float("nan"), "a", {"a", "b"}, "a"]) == [
+        (0, 1, "a"),
+        (2, 3, "a"),
+        (4, 5, "a"),
+    ]
+    assert labels_to_segments(["a", {"a"}, "a"]) == [(0, 3, "a")]
     assert labels_to_segments([None, None]) == []
 
 

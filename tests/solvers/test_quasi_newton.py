@@ -19,7 +19,7 @@ class Quadratic:
         mix = rng.normal(size=(len(b), len(b)))
         self.hessian = (mix @ mix.T + np.eye(len(b))) * np.outer(scales, scales)
         self.b = b * scales
-        self.scale = scales
+        self.scale, self.size = scales, 1.0
         self.l1 = l1
         self.n_coef = len(b)
         self.n_calls = 0
@@ -33,7 +33,7 @@ class Quadratic:
 def t2_objective(**options):
     X, y = t2()
     batch = pack(X)
-    labels, _ = encode_labels(y, batch.offsets)
+    labels = encode_labels(y, batch.offsets)
     return ChainLogLikelihood(
         batch,
         labels,
@@ -117,8 +117,27 @@ def test_starting_point_is_not_written_to():
     assert (start == 1).all()
 
 
-def test_an_objective_that_is_not_finite_is_no_success():
+@pytest.mark.parametrize("value", [(np.nan, np.zeros(2)), (1.0, np.array([0.0, np.inf]))])
+def test_an_objective_that_is_not_finite_is_an_error(value):
     objective = Quadratic(np.ones(2), np.ones(2))
-    objective.value_and_gradient = lambda coef: (np.nan, np.full(2, np.nan))
-    outcome = lbfgs(objective, np.zeros(2))
-    assert not outcome.converged and "not finite" in outcome.message
+    objective.value_and_gradient = lambda coef: value
+    with pytest.raises(ValueError, match="not finite at the starting point"):
+        lbfgs(objective, np.zeros(2))
+
+
+def test_a_warm_start_stops_where_a_cold_one_does():
+    objective = Quadratic(np.ones(12), np.linspace(-1, 2, 12))
+    cold = lbfgs(objective, np.zeros(12), tol=1e-6)
+    warm = lbfgs(objective, cold.coef, tol=1e-6)
+    assert warm.converged and warm.n_iter == 0
+
+
+def test_the_whole_objective_may_be_tiny():
+    objective = Quadratic(np.ones(12), np.linspace(-1, 2, 12))
+    exact = lbfgs(objective, np.zeros(12), tol=1e-9).coef
+    evaluate = objective.value_and_gradient
+    objective.value_and_gradient = lambda coef: tuple(1e-12 * part for part in evaluate(coef))
+    objective.size = 1e-12
+    outcome = lbfgs(objective, np.zeros(12), tol=1e-9)
+    assert outcome.converged
+    assert_allclose(outcome.coef, exact, rtol=1e-6)

@@ -10,8 +10,9 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import SkipTestWarning
 from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
 
-from sklearn_seqlab import LinearChainCRF
+from sklearn_seqlab import LinearChainCRF, StepwiseClassifier
 from sklearn_seqlab.sequences import pack
 from sklearn_seqlab.utils import _checks_input
 from sklearn_seqlab.utils._check_tools import make_check_data
@@ -26,6 +27,8 @@ CONFIGURATIONS = {
     "observed moves": LinearChainCRF(allowed_transitions="observed"),
     "marginal": LinearChainCRF(decoding="marginal", start_end=False, fit_intercept=False, warm_start=True),
     "balanced": LinearChainCRF(class_weight="balanced"),
+    "stepwise": StepwiseClassifier(LogisticRegression()),
+    "stepwise without probabilities": StepwiseClassifier(LinearSVC()),
     "minimal": NearestMean(),
     "two levels": NearestMeanLevels(),
 }

@@ -1,0 +1,132 @@
+"""Linear-chain CRF on CoNLL-2000 chunking with 19 templates: cost of an evaluation, and accuracy.
+
+    python benchmarks/conll2000.py cost        CPU seconds of one value-and-gradient evaluation, beside
+                                               those of one L-BFGS iteration of python-crfsuite
+    python benchmarks/conll2000.py accuracy    F1 with weights for observed pairs and for all pairs
+
+Needs the extra `benchmarks`. Data is looked up as the fetchers do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import statistics
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+from sklearn_seqlab import LinearChainCRF
+from sklearn_seqlab._parallel import one_blas_thread
+from sklearn_seqlab.datasets import fetch_conll2000, fetch_crfpp
+from sklearn_seqlab.feature_extraction import FeatureTemplates
+from sklearn_seqlab.metrics import micro_accuracy_score, segment_f1_score
+from sklearn_seqlab.objectives import ChainLogLikelihood
+from sklearn_seqlab.sequences import encode_labels, pack
+from sklearn_seqlab.solvers import lbfgs
+
+
+def features():
+    train, test = fetch_conll2000(subset="train"), fetch_conll2000(subset="test")
+    templates = FeatureTemplates(fetch_crfpp("chunking").template).fit(train.data)
+    return templates.transform(train.data), train.target, templates.transform(test.data), test.target
+
+
+def print_versions(*names: str) -> None:
+    found = ", ".join(f"{name} {version(name)}" for name in names)
+    print(f"CPython {platform.python_version()}, {platform.machine()}, {found}")
+
+
+def cost(repeats: int) -> None:
+    import pycrfsuite
+
+    print_versions("sklearn_seqlab", "numpy", "scipy", "python-crfsuite")
+    X, y, _, _ = features()
+    batch = pack(X)
+    labels = encode_labels(y, batch.offsets)
+    classes = labels.classes
+    objective = ChainLogLikelihood(
+        batch,
+        labels,
+        weight=np.ones(batch.n_sequences),
+        C=0.5,
+        allowed_transitions=np.ones((len(classes), len(classes)), dtype=bool),
+        pairs=LinearChainCRF(restrict_features=True)._observed_pairs(batch, labels),
+    )
+    trainer = pycrfsuite.Trainer(verbose=False)
+    for x, tags in zip(X, y, strict=True):
+        rows = np.split(x.indices, x.indptr[1:-1])
+        trainer.append(pycrfsuite.ItemSequence([[str(i) for i in row] for row in rows]), list(tags))
+    trainer.select("lbfgs")
+    with tempfile.TemporaryDirectory() as folder, one_blas_thread():
+        coef = lbfgs(objective, np.zeros(objective.n_coef), max_iter=20).coef
+        ours, theirs = [], []
+        for repeat in range(repeats):
+            ours.append(_cpu_seconds(lambda: [objective.value_and_gradient(coef) for _ in range(10)]) / 10)
+            seconds = {}
+            for n_iter in (5, 25):
+                trainer.set_params(
+                    {"c1": 0, "c2": 1, "max_iterations": n_iter, "feature.possible_transitions": True}
+                )
+                path = str(Path(folder) / "model")
+                seconds[n_iter] = _cpu_seconds(lambda path=path: trainer.train(path))
+            theirs.append((seconds[25] - seconds[5]) / 20)
+            print(
+                f"run {repeat}: evaluation {ours[-1]:.3f} s, CRFsuite iteration {theirs[-1]:.3f} s",
+                flush=True,
+            )
+    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
+    print(
+        f"{batch.n_total} tokens, {objective.n_coef} weights; CPU seconds, median of {repeats}: "
+        f"evaluation {statistics.median(ours):.3f}, CRFsuite iteration {statistics.median(theirs):.3f}, "
+        f"ratio {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+    )
+
+
+def _cpu_seconds(function) -> float:
+    start = time.process_time()
+    function()
+    return time.process_time() - start
+
+
+def accuracy(weights: list[str], n_jobs: int) -> None:
+    print_versions("sklearn_seqlab", "numpy", "scipy")
+    X, y, X_test, y_test = features()
+    # C = 0.5 is CRFsuite's c2 = 1, C = 2 its c2 = 0.25
+    settings = {"observed": (0.5, True), "all": (2.0, False)}
+    for name in weights:
+        C, restrict = settings[name]
+        start = time.perf_counter()
+        model = LinearChainCRF(C=C, restrict_features=restrict, n_jobs=n_jobs).fit(X, y)
+        seconds = time.perf_counter() - start
+        y_pred = model.predict(X_test)
+        f1 = segment_f1_score(y_test, y_pred, scheme="conll")
+        share = micro_accuracy_score(y_test, y_pred)
+        print(
+            f"weights for {name} pairs, C = {C:g}: F1 {100 * f1:.2f}, "
+            f"token accuracy {100 * share:.2f} %, {model.n_iter_} iterations, "
+            f"objective {model.loss_curve_[-1]:.2f} nats, fit {seconds:.0f} s wall",
+            flush=True,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=["cost", "accuracy"])
+    parser.add_argument("--weights", nargs="+", choices=["observed", "all"], default=["observed", "all"])
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--n-jobs", type=int, default=1)
+    options = parser.parse_args()
+    if options.what == "cost":
+        cost(options.repeats)
+    else:
+        accuracy(options.weights, options.n_jobs)
+
+
+if __name__ == "__main__":
+    main()
