@@ -59,6 +59,7 @@ def one_blas_thread() -> Iterator[None]:
     with _blas_lock:
         if _blas_users == 0:
             _blas_limits = _blas_controller.limit(limits=1, user_api="blas")
+            _disown_blas()
         _blas_users += 1
     try:
         yield
@@ -67,3 +68,10 @@ def one_blas_thread() -> Iterator[None]:
             _blas_users -= 1
             if _blas_users == 0:
                 _blas_limits.restore_original_limits()
+                _disown_blas()
+
+
+def _disown_blas() -> None:
+    """Let any thread change the limit: threadpoolctl (since 3.7) leaves it to the one that set it."""
+    for library in _blas_controller.lib_controllers:
+        getattr(library, "clear_controlling_thread", lambda: None)()

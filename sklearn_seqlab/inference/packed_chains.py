@@ -85,8 +85,8 @@ class PackedChains:
         else:  # forward messages alone carry no certificate here: let the backward pass give it
             log_z, _, _, _, redo, _ = self._scaled_forward_backward(np.ones(self.n_sequences))
         if len(redo):
-            work = np.empty(self.n_labels), np.empty_like(self.unary)
-            _chain_log.forward(self.unary, self._moves, self.offsets, redo, *work, log_z)
+            row, log_alpha = np.empty(self.n_labels), np.empty_like(self.unary)
+            _chain_log.forward(self.unary, self._moves, self.offsets, redo, row, log_alpha, log_z)
         return log_z
 
     def forward_backward(self, weight: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -42,7 +42,7 @@ class TimelineDisplay:
     figure_ : matplotlib Figure
     """
 
-    def __init__(self, rows: dict[str, ArrayLike], *, classes: np.ndarray, times: ArrayLike | None = None):
+    def __init__(self, rows: dict[str, Any], *, classes: np.ndarray, times: ArrayLike | None = None):
         self.rows = rows
         self.classes = classes
         self.times = times
@@ -125,7 +125,7 @@ class TimelineDisplay:
 
         if ax is None:
             _, ax = plt.subplots(figsize=(11, 0.6 * len(self.rows) + 1.4), layout="constrained")
-        palette = _palette(self.classes, plt.get_cmap("tab20").colors) | (colors or {})
+        palette = _palette(self.classes, [plt.get_cmap("tab20")(k) for k in range(20)]) | (colors or {})
         edges = self._edges(len(next(iter(self.rows.values()))))
         names = list(self.rows)
         for k, name in enumerate(names):

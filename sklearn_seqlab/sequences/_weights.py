@@ -82,7 +82,7 @@ def class_weights(class_weight: str | Mapping | None, labels: LabelCodes) -> np.
         if class_weight and not place.keys() & class_weight.keys():
             raise ValueError(f"class_weight names {list(class_weight)[:5]}, none of which is a label of y.")
         for label, value in class_weight.items():
-            if not (isinstance(value, Real) and 0 <= value < np.inf):
+            if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
                 raise ValueError(f"class_weight[{label!r}] is {value!r}; expected a number of at least 0.")
             if label in place:
                 per_label[place[label]] = value

@@ -211,7 +211,7 @@ class _Minimiser:
 
     def first_step(self, slope: np.ndarray) -> float:
         """Length one where the model has curvature pairs, else a step of at most unit norm."""
-        return 1.0 if self.pairs else min(1.0, 1.0 / np.linalg.norm(slope))
+        return 1.0 if self.pairs else min(1.0, 1.0 / float(np.linalg.norm(slope)))
 
     def has_stalled(self, history: list[float]) -> bool:
         if len(history) <= _PERIOD:
