@@ -54,7 +54,8 @@ class LinearChainCRF(ProbabilisticChainLabeler):
         pairs that the dict does not name; or ``cost[true, predicted]`` in the order of ``classes_``, with a
         zero diagonal.
     solver : {"auto", "lbfgs", "owlqn"}, default="auto"
-        "lbfgs" for ``l1_ratio=0``, "owlqn" for any; "auto" takes the first that can.
+        "lbfgs" takes ``l1_ratio=0``; "owlqn" any: quasi-Newton steps within an orthant of signs, as L-BFGS-B
+        on the positive and negative parts of the coefficients. "auto" takes the first that can.
     fit_intercept : bool, default=True
         Whether each label has a constant score; it is not penalised.
     start_end : bool, default=True
