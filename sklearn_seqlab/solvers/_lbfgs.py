@@ -16,6 +16,8 @@ _ARMIJO = 1e-4
 _WOLFE = 0.9
 _MAX_SEARCH = 40
 
+Callback = Callable[[int, float], None]
+
 
 def lbfgs(
     objective: Objective,
@@ -23,7 +25,7 @@ def lbfgs(
     *,
     max_iter: int = 1000,
     tol: float = 1e-4,
-    callback: Callable[[int, float], None] | None = None,
+    callback: Callback | None = None,
 ) -> SolverOutcome:
     """Minimise a smooth objective.
 
@@ -53,28 +55,32 @@ def lbfgs(
     Wolfe conditions, so the curvature pairs are positive without damping. Nocedal and Wright, "Numerical
     Optimization", 2006, chapter 7.
     """
-    return _Lbfgs(objective).run(start, max_iter, tol, callback or (lambda iteration, value: None))
+    return QuasiNewton(objective).run(start, max_iter, tol, callback)
 
 
-class _Lbfgs:
+class QuasiNewton:
+    """The loop, and the limited-memory model of the smooth part; ``owlqn`` changes slope and search."""
+
     def __init__(self, objective: Objective):
         self.objective = objective
         self.unit = 1 / objective.scale
         self.pairs: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=count_pairs(objective.n_coef))
 
-    def run(self, start: np.ndarray, max_iter: int, tol: float, callback) -> SolverOutcome:
+    def run(self, start: np.ndarray, max_iter: int, tol: float, callback: Callback | None) -> SolverOutcome:
+        callback = callback or (lambda iteration, value: None)
         point = start / self.unit
         value, gradient = self.evaluate(point)
-        steepest = np.abs(gradient).max()
-        if point.any():
-            steepest = np.abs(self.evaluate(np.zeros_like(point))[1]).max()
+        origin = np.zeros_like(point)
+        at_origin = self.evaluate(origin)[1] if point.any() else gradient
+        steepest = float(np.abs(self.slope(origin, at_origin)).max())
         check_start(value, steepest)
         rule = StoppingRule(self.objective, steepest, tol, max_iter)
         outcome = SolverOutcome(start.copy(), value, 0, False, "", [value])
         try:
             while True:
                 callback(outcome.n_iter, value)
-                if rule.judge(outcome, np.abs(gradient).max()):
+                steepness = float(np.abs(self.slope(point, gradient)).max())
+                if rule.judge(outcome, steepness):
                     break
                 if rule.has_stalled(outcome):  # far from an optimum: forget the quadratic model, try again
                     rule.forgive_stall(outcome)
@@ -84,7 +90,7 @@ class _Lbfgs:
                     self.pairs.clear()  # the quadratic model misled: once more along the gradient
                     found = self.search(point, value, gradient)
                 if found is None:
-                    rule.give_up(outcome, np.abs(gradient).max())
+                    rule.give_up(outcome, steepness)
                     break
                 new_point, new_value, new_gradient = found
                 self.remember(new_point - point, new_gradient - gradient)
@@ -100,20 +106,39 @@ class _Lbfgs:
         value, gradient = self.objective.value_and_gradient(point * self.unit)
         return value, gradient * self.unit
 
-    def direction(self, gradient: np.ndarray) -> np.ndarray:
-        """Two-loop recursion: minus the quasi-Newton inverse Hessian times the gradient."""
-        direction = -gradient
+    def slope(self, point: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        """The subgradient of least norm."""
+        return gradient
+
+    def direction(self, slope: np.ndarray, working: np.ndarray | None = None) -> np.ndarray:
+        """Two-loop recursion: minus the quasi-Newton inverse Hessian times the slope.
+
+        With ``working``, a bool mask, the model is that of its subspace, and the others get a scaled slope.
+        """
+        pairs = list(self.pairs)
+        if working is not None:
+            kept = [(step * working, change * working) for step, change, _ in pairs]
+            pairs = [(s, y, s @ y) for s, y in kept if s @ y > 1e-10 * (y @ y)]
+        direction = -slope
+        if working is not None:
+            direction *= working
         shares = []
-        for step, change, curvature in reversed(self.pairs):
+        for step, change, curvature in reversed(pairs):
             share = (step @ direction) / curvature
             direction -= share * change
             shares.append(share)
-        if self.pairs:
-            _, change, curvature = self.pairs[-1]
-            direction *= curvature / (change @ change)
-        for (step, change, curvature), share in zip(self.pairs, reversed(shares), strict=True):
+        scale = 1.0
+        if pairs:
+            _, change, curvature = pairs[-1]
+            scale = curvature / (change @ change)
+        direction *= scale
+        for (step, change, curvature), share in zip(pairs, reversed(shares), strict=True):
             direction += (share - (change @ direction) / curvature) * step
-        return direction
+        return direction if working is None else np.where(working, direction, -scale * slope)
+
+    def first_step(self, slope: np.ndarray) -> float:
+        """Length one where the model has curvature pairs, else a step of at most unit norm."""
+        return 1.0 if self.pairs else min(1.0, 1.0 / float(np.linalg.norm(slope)))
 
     def remember(self, step: np.ndarray, change: np.ndarray) -> None:
         curvature = step @ change
@@ -128,8 +153,7 @@ class _Lbfgs:
         decline = direction @ gradient
         if not decline < 0:
             return None
-        # length one where the model has curvature pairs, else a step of at most unit norm
-        step = 1.0 if self.pairs else min(1.0, 1.0 / float(np.linalg.norm(gradient)))
+        step = self.first_step(gradient)
         low, high = 0.0, np.inf
         best = None
         for _ in range(_MAX_SEARCH):

@@ -22,14 +22,14 @@ class StoppingRule:
     tol : float
         The gradient has vanished where no entry exceeds ``tol`` times that. Or ten iterations lowered the
         objective by no more than ``tol / 10`` of it while the gradient is small too (a thousandth of that at
-        zero, or ``100 * tol``); a stall with a larger gradient is no success.
+        zero, or ``10 * tol``); a stall with a larger gradient is no success.
     max_iter : int
     """
 
     def __init__(self, objective: Objective, steepness_at_zero: float, tol: float, max_iter: int):
         self.tol, self.max_iter = tol, max_iter
         self.bound = max(tol * steepness_at_zero, 1e-14 * objective.size)
-        self.near = max(100 * tol, 1e-3) * steepness_at_zero
+        self.near = max(10 * tol, 1e-3) * steepness_at_zero
         self.rounding = 1e-6 * objective.size
         self.stalled_at = 0
 
