@@ -46,6 +46,10 @@ def _last_step_has(name: str) -> Callable[[Any], bool]:
     return check
 
 
+def _with_known(y_observed: Any, params: dict[str, Any]) -> dict[str, Any]:
+    return params if y_observed is None else {**params, "y_observed": y_observed}
+
+
 def _can_transform(self: SequencePipeline) -> bool:
     return self._final_estimator == "passthrough" or hasattr(self._final_estimator, "transform")
 
@@ -202,36 +206,38 @@ class SequencePipeline(Pipeline):
         return self._fitted().inverse_transform(X, **params)
 
     @available_if(_last_step_has("predict"))
-    def predict(self, X: Iterable[Any], **params: Any) -> Any:
+    def predict(self, X: Iterable[Any], y_observed: Any = None, **params: Any) -> Any:
         """Labels of the transformed sequences, by the last step.
 
         Parameters
         ----------
         X : list of array-like, sparse matrix or data frame of shape (n_timesteps, n_features)
+        y_observed : list of array-like of shape (n_timesteps,) or None, default=None
+            What is known of the labels already, as the last step takes it; it needs no routing request.
         **params : dict
-            ``y_observed`` and whatever else the last step's ``predict`` takes; where routing is enabled
-            metadata that the steps request (``y_observed`` needs no request).
+            Whatever else the last step's ``predict`` takes, or metadata that the steps request where
+            routing is enabled.
 
         Returns
         -------
         y_pred : object array of n_sequences arrays
         """
-        return self._predict("predict", X, params)
+        return self._predict("predict", X, _with_known(y_observed, params))
 
     @available_if(_last_step_has("predict_proba"))
-    def predict_proba(self, X: Iterable[Any], **params: Any) -> Any:
+    def predict_proba(self, X: Iterable[Any], y_observed: Any = None, **params: Any) -> Any:
         """Probabilities of the labels at every time step, by the last step.
 
         Parameters
         ----------
-        X, **params
+        X, y_observed, **params
             As in :meth:`predict`.
 
         Returns
         -------
         y_proba : object array of n_sequences arrays of shape (n_timesteps, n_labels)
         """
-        return self._predict("predict_proba", X, params)
+        return self._predict("predict_proba", X, _with_known(y_observed, params))
 
     @available_if(_last_step_has("predict_log_proba"))
     def predict_log_proba(self, X: Iterable[Any], **params: Any) -> Any:
@@ -249,19 +255,19 @@ class SequencePipeline(Pipeline):
         return self._predict("predict_log_proba", X, params)
 
     @available_if(_last_step_has("decision_function"))
-    def decision_function(self, X: Iterable[Any], **params: Any) -> Any:
+    def decision_function(self, X: Iterable[Any], y_observed: Any = None, **params: Any) -> Any:
         """Scores of the labels at every time step, by the last step.
 
         Parameters
         ----------
-        X, **params
+        X, y_observed, **params
             As in :meth:`predict`.
 
         Returns
         -------
         y_score : object array of n_sequences arrays of shape (n_timesteps, n_labels)
         """
-        return self._predict("decision_function", X, params)
+        return self._predict("decision_function", X, _with_known(y_observed, params))
 
     @available_if(_last_step_has("predict_online"))
     def predict_online(self, lag: int = 0) -> Any:

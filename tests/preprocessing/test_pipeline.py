@@ -20,7 +20,7 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardSca
 from sklearn.utils import get_tags
 from step_labeller import StepLabeller, make_steps
 
-from sklearn_seqlab import metrics
+from sklearn_seqlab import LinearChainCRF, metrics
 from sklearn_seqlab.preprocessing import SequencePipeline, SequenceTransformer, make_sequence_pipeline
 from sklearn_seqlab.preprocessing._sequence_transformer import acts_on_sequences
 
@@ -379,3 +379,14 @@ def test_callbacks_are_passed_on():
     counter = Counter()
     make_sequence_pipeline(StandardScaler(), StepLabeller()).set_callbacks(counter).fit(X, Y)
     assert counter.names[0] == "setup" and counter.names[-1] == "teardown" and "begin" in counter.names
+
+
+def test_known_labels_may_be_given_by_position(rng):
+    X = [rng.normal(size=(5, 2)) for _ in range(3)]
+    y = [np.where(x[:, 0] > 0, "on", "off") for x in X]
+    pipe = make_sequence_pipeline(StandardScaler(), LinearChainCRF()).fit(X, y)
+    known = [["on", None, None, None, "off"]] * 3
+    for verb in ("predict", "predict_proba", "decision_function"):
+        by_position, by_name = getattr(pipe, verb)(X, known), getattr(pipe, verb)(X, y_observed=known)
+        np.testing.assert_array_equal(np.concatenate(by_position), np.concatenate(by_name))
+    assert all(labels[0] == "on" and labels[-1] == "off" for labels in pipe.predict(X, known))
