@@ -83,8 +83,9 @@ class LinearChainCRF(ProbabilisticChainLabeler):
     max_iter : int, default=1000
         Largest number of iterations of the solver.
     tol : float, default=1e-4
-        Stop where the largest entry of the gradient, in scaled variables, fell to ``tol`` of what it was (or
-        of one), or where ten iterations lowered the objective by less than ``tol / 10`` of its value.
+        Stop where the largest entry of the gradient, in scaled variables, is below ``tol`` times that at zero
+        coefficients; or where ten iterations lowered the objective by less than ``tol / 10`` of its value and
+        the gradient is small as well.
     warm_start : bool, default=False
         Whether ``fit`` starts from the last solution, provided labels and features are the same.
     n_jobs : int or None, default=None
