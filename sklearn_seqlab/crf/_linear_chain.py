@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
+from sklearn.exceptions import DataDimensionalityWarning
 
 from sklearn_seqlab import _parallel
 from sklearn_seqlab._chain_labeler import ChainSource, ProbabilisticChainLabeler
@@ -20,6 +22,7 @@ from sklearn_seqlab.objectives import (
     ChainCoefficients,
     ChainLogLikelihood,
     assemble_chains,
+    check_coefficients,
     linear_scores,
     observed_pairs,
 )
@@ -30,6 +33,9 @@ __all__ = ["LinearChainCRF"]
 
 # With "auto", weights are restricted to observed pairs where all pairs would be more than this.
 _MANY_WEIGHTS = 1_000_000
+
+# L-BFGS holds ten pairs of vectors and a few more.
+_VECTORS_IN_TRAINING, _LARGE_GIB = 26, 2.0
 
 
 class LinearChainCRF(ProbabilisticChainLabeler):
@@ -253,6 +259,7 @@ class LinearChainCRF(ProbabilisticChainLabeler):
                 cost=None if self.loss == "log" else read_cost(self.cost, labels.classes),
                 n_jobs=self.n_jobs,
             )
+            self._warn_if_large(objective.n_coef)
             solve = lbfgs if objective.l1 is None else owlqn
             start = self._start(objective, labels.classes, columns)
             outcome = solve(objective, start, max_iter=self.max_iter, tol=self.tol, callback=progress)
@@ -273,6 +280,11 @@ class LinearChainCRF(ProbabilisticChainLabeler):
     def _chain_source(self, batch: PackedBatch) -> ChainSource:
         parts = self._coefficients()
         columns = self.transition_features_
+        check_coefficients(parts, batch.n_features, len(columns))
+        if len(parts.transition) != len(self.classes_):
+            raise ValueError(
+                f"classes_ has {len(self.classes_)} labels, but there are coefficients for {len(parts.transition)}."
+            )
         edge_inputs = batch.values[:, columns] if len(columns) else None
         by_feature = sparse.csr_array(parts.node.T) if sparse.issparse(parts.node) else parts.node.T
 
@@ -319,6 +331,16 @@ class LinearChainCRF(ProbabilisticChainLabeler):
         if restrict == "auto":
             restrict = batch.is_sparse and batch.n_features * labels.n_labels > _MANY_WEIGHTS
         return observed_pairs(batch, labels, self.min_count) if restrict else None
+
+    def _warn_if_large(self, n_coef: int) -> None:
+        size = _VECTORS_IN_TRAINING * 8 * n_coef / 2**30
+        if size > _LARGE_GIB:
+            warnings.warn(
+                f"Training {n_coef:,} weights takes about {size:.1f} GiB. restrict_features='auto' keeps those of "
+                "feature and label that occur together; transition_features may be a few columns.",
+                DataDimensionalityWarning,
+                stacklevel=3,
+            )
 
     def _start(self, objective: ChainLogLikelihood, classes: np.ndarray, columns: np.ndarray) -> np.ndarray:
         same = (

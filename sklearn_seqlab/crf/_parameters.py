@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_seqlab.sequences import LabelCodes
+from sklearn_seqlab.sequences import LabelCodes, check_label_names
 
 __all__ = ["read_allowed_transitions", "read_cost"]
 
@@ -33,11 +33,13 @@ def read_allowed_transitions(value: Any, labels: LabelCodes) -> np.ndarray:
     mask = np.zeros((n_labels, n_labels), dtype=bool)
     if isinstance(value, Mapping):
         place = {label: k for k, label in enumerate(labels.classes.tolist())}
+        check_label_names(value, labels.classes, "allowed_transitions")
         for label, successors in value.items():
             if isinstance(successors, str | bytes) or not hasattr(successors, "__iter__"):
                 raise ValueError(
                     f"allowed_transitions[{label!r}] is {successors!r}; expected a collection of labels."
                 )
+            check_label_names(successors, labels.classes, f"allowed_transitions[{label!r}]")
             to = [place[successor] for successor in successors if successor in place]
             if label in place:
                 mask[place[label], to] = True
@@ -82,6 +84,7 @@ def read_cost(value: Any, classes: np.ndarray) -> np.ndarray:
         for pair, amount in value.items():
             if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(amount, Real):
                 raise ValueError(f"cost[{pair!r}] is {amount!r}; expected a number for a pair of labels.")
+            check_label_names(pair, classes, "cost")
             if pair[0] in place and pair[1] in place:
                 cost[place[pair[0]], place[pair[1]]] = amount
     else:

@@ -53,6 +53,8 @@ class ChainScores:
     def __post_init__(self) -> None:
         for name in ("unary", "transition", "initial", "final"):
             value = getattr(self, name)
+            if np.iscomplexobj(value):
+                raise TypeError(f"{name} holds complex numbers; expected real scores.")
             if value is not None:
                 object.__setattr__(self, name, np.ascontiguousarray(value, dtype=np.float64))
 
@@ -285,6 +287,8 @@ def _positive(value: int, name: str) -> int:
 
 def _checked(scores: ChainScores, offsets: ArrayLike, allowed: ArrayLike | None) -> PackedChains:
     """Checked copies with initial, final and allowed worked into the unary scores."""
+    if not isinstance(scores, ChainScores):
+        raise TypeError(f"scores is a {type(scores).__name__}; expected ChainScores(unary, transition).")
     unary, transition = scores.unary, scores.transition
     if unary.ndim != 2 or not unary.size:
         raise ValueError(f"unary has shape {unary.shape}; expected (n_total, n_labels), both at least 1.")

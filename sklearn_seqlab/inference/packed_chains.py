@@ -49,6 +49,16 @@ class PackedChains:
     offsets: np.ndarray
     first: int = 0
 
+    def __post_init__(self) -> None:
+        # the kernels trust these shapes; a damaged estimator must not make them read elsewhere
+        n_total, n_labels = self.unary.shape
+        if self.transition.shape not in ((n_labels, n_labels), (n_total, n_labels, n_labels)):
+            raise ValueError(
+                f"transition scores have shape {self.transition.shape}, but there are {n_labels} labels."
+            )
+        if self.offsets[-1] != n_total:
+            raise ValueError(f"offsets end at {self.offsets[-1]}, but there are {n_total} rows of scores.")
+
     @property
     def n_labels(self) -> int:
         return self.unary.shape[1]
@@ -87,6 +97,7 @@ class PackedChains:
         if len(redo):
             row, log_alpha = np.empty(self.n_labels), np.empty_like(self.unary)
             _chain_log.forward(self.unary, self._moves, self.offsets, redo, row, log_alpha, log_z)
+        self.raise_if_too_large(log_z)
         return log_z
 
     def forward_backward(self, weight: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -134,7 +145,10 @@ class PackedChains:
             gain[into] += self.transition[into, codes[into - 1], codes[into]]
         else:
             gain[into] += self.transition[codes[into - 1], codes[into]]
-        return np.add.reduceat(gain, self.offsets[:-1])
+        with np.errstate(over="ignore"):
+            score = np.add.reduceat(gain, self.offsets[:-1])
+        self.raise_if_too_large(score)
+        return score
 
     def max_marginals(self) -> np.ndarray:
         """Score (n_total, n_labels) of the best labelling through each label of each step."""
@@ -197,11 +211,15 @@ class PackedChains:
         """Raise for the first sequence whose best score (n_sequences,) is minus infinity or no number."""
         if (best == -np.inf).any():
             self._raise_infeasible(int(np.argmax(best == -np.inf)))
-        if not (best < np.inf).all():
-            s = int(np.argmin(best < np.inf))
-            raise ValueError(
-                f"The scores of sequence {self.first + s} sum to more than double precision holds."
-            )
+        self.raise_if_too_large(best)
+
+    def raise_if_too_large(self, sums: np.ndarray) -> None:
+        """Raise for the first sequence whose sum of scores (n_sequences,) left the double range."""
+        if not (sums < np.inf).all():
+            self._raise_too_large(int(np.argmin(sums < np.inf)))
+
+    def _raise_too_large(self, s: int) -> None:
+        raise ValueError(f"The scores of sequence {self.first + s} sum to more than double precision holds.")
 
     def raise_if_overflown(self) -> None:
         """Raise for a score that is NaN or plus infinity, naming its sequence and step."""
@@ -211,8 +229,8 @@ class PackedChains:
             row = int(np.argmin((scores < np.inf).reshape(len(scores), -1).all(axis=1)))
             s = int(np.searchsorted(self.offsets, row, side="right")) - 1
             raise ValueError(
-                f"The scores of X[{self.first + s}] at time step {row - self.offsets[s]} are beyond double "
-                "precision: its values are too large for the fitted coefficients."
+                f"The scores of sequence {self.first + s} at time step {row - self.offsets[s]} are beyond double "
+                "precision: features are too large for their coefficients."
             )
 
     def _raise_infeasible(self, s: int) -> None:
@@ -223,6 +241,8 @@ class PackedChains:
             step += 1
             move = self._moves[start + step if self.transition.ndim == 3 else 0]
             reached = (reached[:, None] & (move > -np.inf)).any(axis=0) & (self.unary[start + step] > -np.inf)
+        if reached.any():  # nothing is forbidden: the sum itself fell below the double range
+            self._raise_too_large(s)
         raise InfeasibleSequenceError(
             f"Sequence {self.first + s} has no feasible labelling: no allowed label can be reached at time "
             f"step {step}."

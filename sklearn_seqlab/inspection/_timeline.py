@@ -104,7 +104,9 @@ class TimelineDisplay:
         display : TimelineDisplay
         """
         rows = {"predicted": y_pred} if y_true is None else {"true": y_true, "predicted": y_pred}
-        classes = encode_labels(list(rows.values()), name="labels").classes
+        if y_true is not None and len(y_true) != len(y_pred):
+            raise ValueError(f"y_true has {len(y_true)} labels, but y_pred has {len(y_pred)}.")
+        classes = encode_labels(list(rows.values()), name=" / ".join(f"y_{row[:4]}" for row in rows)).classes
         return cls(rows, classes=classes, times=times).plot(colors=colors, ax=ax)
 
     def plot(self, *, colors: dict[Any, Any] | None = None, ax: Any = None) -> TimelineDisplay:
@@ -146,7 +148,10 @@ class TimelineDisplay:
             locator = AutoDateLocator()
             ax.xaxis.set_major_locator(locator)
             ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
-        handles = [Patch(color=palette[label], label=str(label)) for label in self.classes.tolist()]
+        handles = [
+            Patch(color=palette[label], label=str(label).replace("$", r"\$"))
+            for label in self.classes.tolist()
+        ]
         ax.legend(
             handles=handles,
             ncols=-(-len(handles) // _LEGEND_ROWS),
@@ -168,7 +173,10 @@ class TimelineDisplay:
             raise ValueError(
                 f"times has {len(times)} entries, but the sequence has {n_timesteps} time steps."
             )
-        step = np.median(np.diff(times)) if n_timesteps > 1 else np.ones(1, dtype=times.dtype)[0]
+        if times.dtype.kind not in "iufM":
+            raise TypeError(f"times has dtype {times.dtype}; expected numbers or datetime64.")
+        one = np.timedelta64(1, "m") if times.dtype.kind == "M" else 1
+        step = np.median(np.diff(times)) if n_timesteps > 1 else one
         return np.append(times, times[-1:] + step)
 
 

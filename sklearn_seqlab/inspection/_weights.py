@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ def label_weights(estimator: Any, top: int | None = 5, *, feature_names: Any = N
 
     Parameters
     ----------
-    estimator : fitted estimator or pipeline
+    estimator : fitted estimator, pipeline or search
         With ``coef_`` of shape (n_labels, n_features).
     top : int or None, default=5
         Features per label, by decreasing weight; None for all. Weights that are not positive are left out.
@@ -34,7 +35,9 @@ def label_weights(estimator: Any, top: int | None = 5, *, feature_names: Any = N
     AttributeError
         If the estimator has no ``coef_``.
     """
-    model = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    if top is not None and (isinstance(top, bool) or not isinstance(top, Integral) or top < 1):
+        raise ValueError(f"top is {top!r}; expected an integer of at least 1, or None for all.")
+    estimator, model = _unwrapped(estimator)
     check_is_fitted(model)
     coef = model.coef_
     names = _feature_names(estimator, model, coef.shape[1], feature_names)
@@ -60,7 +63,7 @@ def label_weights_text(estimator: Any, top: int | None = 5, *, feature_names: An
     text : str
     """
     table = label_weights(estimator, top, feature_names=feature_names)
-    model = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    _, model = _unwrapped(estimator)
     width = max(len(str(label)) for label in model.classes_)
     lines = []
     for label in model.classes_:
@@ -68,6 +71,12 @@ def label_weights_text(estimator: Any, top: int | None = 5, *, feature_names: An
         weights = ", ".join(f"{feature} {weight:+.2f}" for _, feature, weight in entries.tolist())
         lines.append(f"{label!s:<{width}}  {weights or '(none above zero)'}")
     return "\n".join(lines)
+
+
+def _unwrapped(estimator: Any) -> tuple[Any, Any]:
+    """The estimator that a search chose, and the last step of a pipeline."""
+    estimator = getattr(estimator, "best_estimator_", estimator)
+    return estimator, estimator[-1] if isinstance(estimator, Pipeline) else estimator
 
 
 def _feature_names(estimator: Any, model: Any, n_features: int, given: Any) -> np.ndarray:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from sklearn_seqlab.inference import PackedChains
+from sklearn_seqlab.sequences import as_csr
 
-__all__ = ["ChainCoefficients", "assemble_chains"]
+__all__ = ["ChainCoefficients", "assemble_chains", "check_coefficients"]
 
 
 class ChainCoefficients(NamedTuple):
@@ -30,6 +32,28 @@ class ChainCoefficients(NamedTuple):
     start: np.ndarray
     end: np.ndarray
     intercept: np.ndarray
+
+
+def check_coefficients(coef: ChainCoefficients, n_features: int, n_edge_features: int) -> None:
+    """Refuse coefficients that do not fit each other, as a damaged file may hold them.
+
+    Raises
+    ------
+    ValueError
+        Naming the first attribute whose shape does not fit ``transition``.
+    """
+    n_labels = len(coef.transition)
+    wish = ChainCoefficients(
+        (n_labels, n_features),
+        (n_labels, n_labels),
+        (n_labels, n_labels, n_edge_features),
+        *[(n_labels,)] * 3,
+    )
+    for name, part, shape in zip(coef._fields, coef, wish, strict=True):
+        if part.shape != shape:
+            raise ValueError(f"The {name} coefficients have shape {part.shape}; expected {shape}.")
+    if sparse.issparse(coef.node):
+        as_csr(coef.node, "coef_")
 
 
 def assemble_chains(

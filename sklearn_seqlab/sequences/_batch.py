@@ -119,7 +119,7 @@ def pack(
     for s, item in enumerate(items):
         label = f"{name}[{s}]"
         matrices.append(_as_matrix(item, label, accept_sparse))
-        names.append(_column_names(item))
+        names.append(_column_names(item, label))
         expected = matrices[0].shape[1] if n_features is None else n_features
         if matrices[s].shape[1] != expected:
             source = f"{name}[0] has" if n_features is None else "the estimator is expecting"
@@ -262,7 +262,7 @@ def _object_as_real(values: np.ndarray, label: str) -> np.ndarray:
     return out
 
 
-def _column_names(item: Any) -> np.ndarray | None:
+def _column_names(item: Any, label: str) -> np.ndarray | None:
     """Names of a data frame's columns; like scikit-learn, only if all of them are strings."""
     columns = getattr(item, "columns", None)
     if columns is None or sparse.issparse(item):
@@ -271,6 +271,9 @@ def _column_names(item: Any) -> np.ndarray | None:
     are_str = [isinstance(column, str) for column in names]
     if any(are_str) and not all(are_str):
         raise TypeError("Feature names are only supported if all input features have string names.")
+    if len(set(names.tolist())) < len(names):
+        twice = next(name for k, name in enumerate(names) if name in names[:k])
+        raise ValueError(f"{label} has two columns called {twice!r}; column names must differ.")
     return names if len(names) and all(are_str) else None
 
 

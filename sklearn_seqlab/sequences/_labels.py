@@ -292,6 +292,17 @@ class _Reader:
         return next(iter(self.first_seen), None)
 
 
+def check_label_names(names: Iterable[Any], classes: np.ndarray, argument: str) -> None:
+    """Refuse names that cannot be labels of ``y``; names that just do not occur (in a fold, say) are fine."""
+    kind = _KIND_OF_DTYPE[classes.dtype.kind]
+    for name in names:
+        found = {str: "str", bool: "bool", int: "int"}.get(
+            type(name.item() if isinstance(name, np.generic) else name)
+        )
+        if found != kind:
+            raise TypeError(f"{argument} names {name!r}, but the labels of y are of type {kind}.")
+
+
 def _is_missing(element: Any) -> bool:
     if element is None or type(element).__name__ in ("NAType", "NaTType"):
         return True

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_seqlab.sequences._labels import LabelCodes
+from sklearn_seqlab.sequences._labels import LabelCodes, check_label_names
 
 __all__ = ["class_weights", "read_weights"]
 
@@ -68,7 +68,9 @@ def class_weights(class_weight: str | Mapping | None, labels: LabelCodes) -> np.
     Raises
     ------
     ValueError
-        If a weight is no number of at least 0, or a mapping names none of the labels.
+        If a weight is no number of at least 0.
+    TypeError
+        If a mapping names what cannot be a label of ``y``.
     """
     if class_weight is None:
         return np.ones(labels.n_sequences)
@@ -79,8 +81,7 @@ def class_weights(class_weight: str | Mapping | None, labels: LabelCodes) -> np.
         per_label = known.sum() / (labels.n_labels * np.maximum(counts, 1))
     else:
         place = {label: k for k, label in enumerate(labels.classes.tolist())}
-        if class_weight and not place.keys() & class_weight.keys():
-            raise ValueError(f"class_weight names {list(class_weight)[:5]}, none of which is a label of y.")
+        check_label_names(class_weight, labels.classes, "class_weight")
         for label, value in class_weight.items():
             if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
                 raise ValueError(f"class_weight[{label!r}] is {value!r}; expected a number of at least 0.")

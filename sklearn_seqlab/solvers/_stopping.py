@@ -63,7 +63,9 @@ class StoppingRule:
 
 def check_start(value: float, steepness: float) -> None:
     """Refuse to start where the objective or its gradient is not finite."""
-    if not (np.isfinite(value) and np.isfinite(steepness)):
+    with np.errstate(over="ignore"):
+        square = np.square(steepness) * 1e12  # products of gradients must stay in range as well
+    if not (np.isfinite(value) and np.isfinite(square)):
         raise ValueError(
             "The objective is not finite at the starting point: features, weights or C are beyond what "
             "double precision holds. Scale the features (StandardScaler)."

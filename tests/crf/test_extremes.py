@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, DataDimensionalityWarning
 
 from sklearn_seqlab import LinearChainCRF
 from sklearn_seqlab.exceptions import InfeasibleSequenceError
@@ -64,7 +64,7 @@ def test_overflow_in_fit_is_an_error_that_changes_nothing(data):
     X, y = data
     model = LinearChainCRF().fit(X, y)
     coef = model.coef_.copy()
-    for options, scale in (({"C": 1e308}, 1.0), ({}, 2.5e307)):
+    for options, scale in (({"C": 1e308}, 1.0), ({"C": 1e300}, 1.0), ({}, 2.5e307)):
         with pytest.raises(ValueError, match="not finite at the starting point"):
             model.set_params(**{"C": 1.0} | options).fit([scale * x for x in X], y)
     assert_array_equal(model.coef_, coef)
@@ -77,7 +77,7 @@ def test_overflow_in_predict_names_the_step(verb):
     model = LinearChainCRF(C=100).fit([[[0.0], [0.2], [0.9], [1.0]]], [[0, 0, 1, 1]])
     X = np.ones((3, 1))
     X[2] = 1e308
-    with pytest.raises(ValueError, match=r"scores of X\[1\] at time step 2"):
+    with pytest.raises(ValueError, match="scores of sequence 1 at time step 2"):
         getattr(model, verb)([np.ones((4, 1)), X])
 
 
@@ -99,9 +99,49 @@ def test_nothing_to_learn_from_is_an_error(data, options):
         LinearChainCRF(**options).fit(X, y, sample_weight=weight)
 
 
-def test_class_weights_of_no_label_are_an_error(data):
-    with pytest.raises(ValueError, match="none of which is a label of y"):
-        LinearChainCRF(class_weight={"a": 2.0}).fit(*data)
+def test_names_that_cannot_be_labels_are_an_error(data):
+    for options in ({"class_weight": {"a": 2.0}}, {"allowed_transitions": {0: ["a"]}},
+                    {"loss": "softmax_margin", "cost": {("a", 1): 2.0}}):  # fmt: skip
+        with pytest.raises(TypeError, match="names 'a', but the labels of y are of type int"):
+            LinearChainCRF(**options).fit(*data)
+    LinearChainCRF(class_weight={7: 2.0}).fit(*data)  # a fold may lack the label
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("transition_coef_", np.zeros((1, 1))),
+        ("transition_coef_", np.zeros((9, 9))),
+        ("classes_", np.array([0])),
+        ("classes_", np.arange(4)),
+        ("intercept_", np.zeros(1)),
+        ("start_coef_", np.zeros(3)),
+        ("coef_", np.zeros((2, 3))),
+        ("edge_coef_", np.zeros((2, 2, 1))),
+    ],
+)
+def test_damaged_estimators_end_in_an_error(data, name, value):
+    X, y = data
+    model = LinearChainCRF().fit(X, y)
+    setattr(model, name, value)
+    for verb in ("predict", "predict_proba", "decision_function", "predict_n_best", "sample"):
+        with pytest.raises(ValueError, match="coefficients"):
+            getattr(model, verb)(X)
+
+
+def test_damaged_sparse_coefficients_end_in_an_error(data):
+    X, y = data
+    model = LinearChainCRF(restrict_features=True).fit([sparse.csr_array(x) for x in X], y)
+    model.coef_.indices[:] = 10**6
+    for given in (X, [sparse.csr_array(x) for x in X]):
+        with pytest.raises(ValueError, match="coef_ is no valid sparse matrix"):
+            model.predict(given)
+
+
+def test_training_that_takes_gigabytes_is_announced(data, monkeypatch):
+    monkeypatch.setattr("sklearn_seqlab.crf._linear_chain._LARGE_GIB", 0.0)
+    with pytest.warns(DataDimensionalityWarning, match="restrict_features='auto'"):
+        LinearChainCRF().fit(*data)
 
 
 def test_sequences_that_say_nothing_change_nothing(data):

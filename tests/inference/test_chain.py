@@ -246,3 +246,25 @@ def test_infeasible_sequence_names_the_step():
     unary = np.array([[0, 0], [0.0, -np.inf], [0, 0], [-np.inf, 0]])
     with pytest.raises(InfeasibleSequenceError, match=r"Sequence 1 .* time step 2"):
         chain.viterbi(ChainScores(unary, transition), [0, 1, 4])
+
+
+def test_sums_beyond_double_precision_are_no_answer_and_not_infeasible():
+    large = ChainScores(np.full((3, 2), 1e308), np.zeros((2, 2)))
+    small = ChainScores(np.full((3, 2), -1e308), np.zeros((2, 2)))
+    verbs = (chain.log_partition, chain.viterbi, chain.marginals, chain.max_marginals, chain.entropy)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for verb in verbs:
+            with pytest.raises(ValueError, match="sum to more than double precision"):
+                verb(large, [0, 3])
+        for verb in (chain.viterbi, chain.max_marginals, lambda *a: chain.n_best(*a, 2)):
+            with pytest.raises(ValueError, match="sum to more than double precision"):
+                verb(small, [0, 3])
+        with pytest.raises(ValueError, match="sum to more than double precision"):
+            chain.score_of(large, [0, 3], [0, 0, 0])
+
+
+def test_what_is_no_scores_is_refused():
+    with pytest.raises(TypeError, match="scores is a ndarray; expected ChainScores"):
+        chain.viterbi(np.zeros((2, 2)), [0, 2])
+    with pytest.raises(TypeError, match="unary holds complex numbers"):
+        ChainScores(np.zeros((2, 2), dtype=complex), np.zeros((2, 2)))

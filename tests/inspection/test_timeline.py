@@ -59,3 +59,17 @@ def test_from_estimator_draws_on_given_axes(rng):
     display = TimelineDisplay.from_estimator(LinearChainCRF().fit(X, y), X[0], y[0], ax=ax)
     assert display.ax_ is ax and display.figure_ is ax.figure
     assert set(display.rows) == {"true", "predicted"}
+
+
+def test_rows_of_different_lengths_are_refused():
+    with pytest.raises(ValueError, match="y_true has 3 labels, but y_pred has 5"):
+        TimelineDisplay.from_predictions(list("aab"), list("aabbb"))
+
+
+def test_one_step_with_a_time_and_labels_with_dollars():
+    display = TimelineDisplay.from_predictions(
+        ["$a$"], ["$\\bad$"], times=np.array(["2020-01-01T00:00"], "M8[s]")
+    )
+    display.figure_.canvas.draw()
+    with pytest.raises(TypeError, match="times has dtype"):
+        TimelineDisplay.from_predictions(None, ["a"], times=["noon"])

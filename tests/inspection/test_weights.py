@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_seqlab import LinearChainCRF
@@ -52,3 +53,11 @@ def test_errors(data):
         label_weights(LinearChainCRF())
     with pytest.raises(ValueError, match="feature_names has 2 names, but coef_ has 4 columns"):
         label_weights(LinearChainCRF().fit(*data), feature_names=["p", "q"])
+
+
+def test_searches_and_bad_tops(data):
+    search = GridSearchCV(LinearChainCRF(), {"C": [1.0]}, cv=2).fit(*data)
+    assert label_weights_text(search) == label_weights_text(search.best_estimator_)
+    for top in (0, -1, 1.5, "a"):
+        with pytest.raises(ValueError, match="expected an integer of at least 1"):
+            label_weights(search, top=top)
