@@ -104,10 +104,11 @@ class TimelineDisplay:
         display : TimelineDisplay
         """
         rows = {"predicted": y_pred} if y_true is None else {"true": y_true, "predicted": y_pred}
-        if y_true is not None and len(y_true) != len(y_pred):
-            raise ValueError(f"y_true has {len(y_true)} labels, but y_pred has {len(y_pred)}.")
-        classes = encode_labels(list(rows.values()), name=" / ".join(f"y_{row[:4]}" for row in rows)).classes
-        return cls(rows, classes=classes, times=times).plot(colors=colors, ax=ax)
+        labels = encode_labels(list(rows.values()), name=" / ".join(f"y_{row[:4]}" for row in rows))
+        lengths = np.diff(labels.offsets)
+        if lengths.min() < lengths.max():
+            raise ValueError(f"y_true has {lengths[0]} labels, but y_pred has {lengths[1]}.")
+        return cls(rows, classes=labels.classes, times=times).plot(colors=colors, ax=ax)
 
     def plot(self, *, colors: dict[Any, Any] | None = None, ax: Any = None) -> TimelineDisplay:
         """Draw the rows.
