@@ -59,6 +59,8 @@ def read_public_files(
     OSError
         If a file cannot be read or downloaded, or its bytes are not the published ones.
     """
+    if not isinstance(data_home, str | os.PathLike | None):
+        raise TypeError(f"data_home must be a path or None, but is {data_home!r}.")
     folders = [Path(data_home or os.environ.get(ENVIRONMENT_VARIABLE) or user_cache()).expanduser()]
     if user_cache() not in folders:
         folders.append(user_cache())

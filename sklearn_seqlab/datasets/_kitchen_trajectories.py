@@ -6,9 +6,10 @@ from numbers import Integral, Real
 
 import numpy as np
 from numpy.random import Generator, RandomState
-from sklearn.utils import Bunch, check_scalar
+from sklearn.utils import Bunch
 
 from sklearn_seqlab.datasets._simulators_random import (
+    check_count,
     check_fraction,
     check_seed,
     cumulative,
@@ -190,7 +191,7 @@ def make_kitchen_trajectories(
     >>> X[0].shape, tuple(y[0][0])
     ((51, 5), ('short_meal', 'door>cupboard'))
     """
-    check_scalar(n_sequences, "n_sequences", Integral, min_val=1)
+    check_count(n_sequences, "n_sequences", least=1)
     lo, hi = _check_range(n_activities)
     if representation not in FEATURES:
         raise ValueError(f"representation must be one of {sorted(FEATURES)}, but is {representation!r}.")
@@ -233,9 +234,13 @@ def make_kitchen_trajectories(
 
 
 def _check_range(pair) -> tuple[int, int]:
-    if len(pair) != 2 or not all(isinstance(n, Integral) for n in pair) or not 1 <= pair[0] <= pair[1]:
+    try:
+        lo, hi = pair
+    except (TypeError, ValueError):
+        lo = hi = None
+    if not (isinstance(lo, Integral) and isinstance(hi, Integral) and 1 <= lo <= hi):
         raise ValueError(f"n_activities must be a pair of int with 1 <= low <= high, but is {pair!r}.")
-    return int(pair[0]), int(pair[1])
+    return int(lo), int(hi)
 
 
 def _check_shares(pair, name: str) -> tuple[float, float]:

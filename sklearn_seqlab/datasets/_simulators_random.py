@@ -13,8 +13,9 @@ from numbers import Integral
 import numpy as np
 from numpy.random import PCG64, Generator, RandomState, SeedSequence
 from scipy.special import gammaincinv, ndtri
+from sklearn.utils import check_scalar
 
-__all__ = ["check_fraction", "check_seed", "cumulative", "gam", "integer", "normal", "pick", "stream"]
+__all__ = ["check_count", "check_fraction", "check_seed", "cumulative", "gam", "integer", "normal", "pick", "stream"]
 
 
 def check_seed(random_state: int | RandomState | Generator | None) -> int:
@@ -31,6 +32,13 @@ def check_seed(random_state: int | RandomState | Generator | None) -> int:
         "random_state must be an int >= 0, a numpy RandomState or Generator, or None, "
         f"but is {random_state!r}."
     )
+
+
+def check_count(value: int, name: str, *, least: int, most: int | None = None) -> None:
+    """Check that `value` is an int, not a bool, from `least` to `most`."""
+    if isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be an int, but is {value!r}.")
+    check_scalar(value, name, Integral, min_val=least, max_val=most)
 
 
 def check_fraction(value: float, name: str) -> float:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from numbers import Integral
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator, RandomState
-from sklearn.utils import Bunch, check_scalar
+from sklearn.utils import Bunch
 
 from sklearn_seqlab.datasets._simulators_random import (
+    check_count,
     check_fraction,
     check_seed,
     cumulative,
@@ -199,10 +200,10 @@ def make_smart_home(
     >>> len(home.data), home.data[0].shape, home.target[0][0]
     (2, (1440, 26), 'sleep')
     """
-    check_scalar(n_days, "n_days", Integral, min_val=1)
-    check_scalar(n_sensors, "n_sensors", Integral, min_val=N_HOUSE)
-    check_scalar(n_homes, "n_homes", Integral, min_val=1)
-    check_scalar(boundary_jitter, "boundary_jitter", Integral, min_val=0, max_val=MARGIN)
+    check_count(n_days, "n_days", least=1)
+    check_count(n_sensors, "n_sensors", least=N_HOUSE)
+    check_count(n_homes, "n_homes", least=1)
+    check_count(boundary_jitter, "boundary_jitter", least=0, most=MARGIN)
     if idle not in ("class", "missing"):
         raise ValueError(f"idle must be 'class' or 'missing', but is {idle!r}.")
     noise = check_fraction(noise, "noise")
@@ -270,13 +271,19 @@ def make_smart_home(
 
 
 def _check_rules(rules, sensors: list[str]) -> list[_Rule]:
+    if isinstance(rules, str) and rules == "default":
+        rules = DEFAULT_RULES
+    if isinstance(rules, str) or not isinstance(rules, Iterable):
+        raise ValueError(f"rules must be 'default' or a list of rules, but is {rules!r}.")
     checked = []
-    for k, rule in enumerate(DEFAULT_RULES if isinstance(rules, str) and rules == "default" else rules):
-        if isinstance(rule, str) or len(rule) != 4:
+    for k, rule in enumerate(rules):
+        if isinstance(rule, str) or not hasattr(rule, "__len__") or len(rule) != 4:
             raise ValueError(f"rules[{k}] must be (label, sensors, lag, rival), but is {rule!r}.")
         label, body, lag, rival = rule
         label = _number(label, LABELS.tolist(), f"rules[{k}] label")
         rival = _number(rival, LABELS.tolist(), f"rules[{k}] rival")
+        if isinstance(body, str) or not isinstance(body, Iterable):
+            raise ValueError(f"rules[{k}] needs a tuple of sensors, but has {body!r}.")
         body = tuple(_number(s, sensors, f"rules[{k}] sensor") for s in body)
         if label == rival:
             raise ValueError(
@@ -286,7 +293,8 @@ def _check_rules(rules, sensors: list[str]) -> list[_Rule]:
             wish = "two or three different sensors" if lag is None else "exactly two different sensors"
             raise ValueError(f"rules[{k}] needs {wish}, but has {rule[1]!r}.")
         if lag is not None:
-            lo, hi = lag
+            is_pair = isinstance(lag, Iterable) and len(lag := tuple(lag)) == 2
+            lo, hi = lag if is_pair else (0, 0)
             if not all(isinstance(d, int | np.integer) for d in (lo, hi)) or not 1 <= lo <= hi < MARGIN:
                 raise ValueError(
                     f"rules[{k}] needs a lag (low, high) with 1 <= low <= high < {MARGIN}, but has {lag!r}."

@@ -83,7 +83,12 @@ def name_value_pairs(step, s: int, t: int, separator: str) -> Iterator[tuple[str
             if isinstance(value, str):
                 yield f"{name}{separator}{value}", 1.0
             elif isinstance(value, Real | np.bool_):
-                number = float(value)
+                try:
+                    number = float(value)
+                except OverflowError as error:
+                    raise ValueError(
+                        f"X[{s}][{t}] must have values in the range of float64, but {name!r} is beyond it."
+                    ) from error
                 if number - number != 0.0:  # infinite or NaN
                     raise ValueError(f"X[{s}][{t}] must have finite values, but {name!r} is {value!r}.")
                 yield name, number

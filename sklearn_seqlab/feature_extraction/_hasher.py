@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+
 import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -66,7 +68,7 @@ class SequenceHasher(  # type: ignore[call-arg]
         -------
         self : SequenceHasher
         """
-        self._hasher().fit()
+        self._check()
         return self
 
     def transform(self, X) -> list[csr_matrix]:
@@ -81,6 +83,7 @@ class SequenceHasher(  # type: ignore[call-arg]
         -------
         matrices : list of csr_matrix of shape (n_timesteps, n_features), dtype=float64
         """
+        self._check()
         steps: list[list[tuple[str, float]]] = []
         offsets = [0]
         for s, sequence in check_sequences(X):
@@ -90,11 +93,22 @@ class SequenceHasher(  # type: ignore[call-arg]
             offsets.append(len(steps))
         return cut_rows(self._hasher().transform(steps), np.array(offsets))
 
+    def _check(self) -> None:
+        most = np.iinfo(np.int32).max
+        n = self.n_features
+        if not isinstance(n, Integral) or isinstance(n, bool) or not 1 <= n <= most:
+            raise ValueError(f"n_features must be an int from 1 to {most}, but is {n!r}.")
+        if not isinstance(self.alternate_sign, bool | np.bool_):
+            raise TypeError(f"alternate_sign must be a bool, but is {self.alternate_sign!r}.")
+        if not isinstance(self.separator, str):
+            raise TypeError(f"separator must be a str, but is {self.separator!r}.")
+
     def _hasher(self) -> FeatureHasher:
         return FeatureHasher(self.n_features, input_type="pair", alternate_sign=self.alternate_sign)
 
     @property
     def _n_features_out(self) -> int:
+        self._check()
         return self.n_features
 
     def __sklearn_tags__(self):

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
 
 from sklearn_seqlab.feature_extraction._vocabulary import AttributeVectorizer
 
 __all__ = ["FeatureTemplates"]
 
 _MACRO = re.compile(r"%x\[\s*(-?\d+)\s*,\s*(\d+)\s*\]")
+
+
+_FURTHEST_ROW = 1000
 
 
 class _Template(NamedTuple):
@@ -24,9 +31,9 @@ class FeatureTemplates(AttributeVectorizer):
 
     A line ``U05:%x[-1,0]/%x[0,0]`` makes an attribute of every step: the line with each ``%x[row,col]``
     replaced by column `col` of the token `row` steps away. Before the first token stand ``_B-1``, ``_B-2``
-    and so on, after the last ``_B+1``, ``_B+2``. A line that starts with ``B`` asks for features of label
-    pairs; these are the model's transitions and make no input. Empty lines and lines that start with ``#``
-    are skipped.
+    and so on, after the last ``_B+1``, ``_B+2``. Rows go from -1000 to 1000. A line that starts with ``B``
+    asks for features of label pairs: alone it stands for the model's transitions, with a macro `fit` warns,
+    for these make no input. Empty lines and lines that start with ``#`` are skipped.
 
     Parameters
     ----------
@@ -45,6 +52,9 @@ class FeatureTemplates(AttributeVectorizer):
     Sequences are lists of tokens, tokens are tuples of str (the columns without the label) or a str (one
     column). Attributes unseen in `fit` are left out by `transform`. Where two lines give a step the same
     attribute, its value is 2. The syntax is that of CRF++ by Taku Kudo.
+
+    A single sequence belongs in a list of its own. ``[("the", "DT"), ("cat", "NN")]`` is two sequences of
+    one-column tokens; that is an error only where the template uses a further column.
 
     See Also
     --------
@@ -69,6 +79,13 @@ class FeatureTemplates(AttributeVectorizer):
         unigrams, bigrams = _read(self.template)
         flat = super()._learn(X, [_compile(line) for line in unigrams])
         self.unigram_templates_, self.bigram_templates_ = unigrams, bigrams
+        lost = [line for line in bigrams if _MACRO.search(line)]
+        if lost:
+            warnings.warn(
+                f"template has bigram lines with macros, which make no input feature: {lost!r}.",
+                UserWarning,
+                stacklevel=3,
+            )
         return flat
 
     def _plan(self) -> list[_Template]:
@@ -102,7 +119,13 @@ def _read(template) -> tuple[list[str], list[str]]:
     """Unigram and bigram lines of a template that is given as text, path or file."""
     if isinstance(template, str) and ("\n" in template or "%x[" in template):
         text = template
+    elif template == "":
+        raise ValueError("template must be a path or text with at least one line, but is ''.")
     elif isinstance(template, str | os.PathLike):
+        if Path(template).is_dir():
+            raise IsADirectoryError(
+                f"template must be a file, or text with a line break or a macro, but {template!r} is a folder."
+            )
         try:
             text = Path(template).read_text(encoding="utf-8")
         except FileNotFoundError as error:
@@ -113,6 +136,8 @@ def _read(template) -> tuple[list[str], list[str]]:
         if template.seekable():
             template.seek(0)  # a second fit reads the whole file again
         text = template.read()
+        if not isinstance(text, str):
+            raise TypeError(f"template must be a file opened as text, but reads as {type(text).__name__}.")
     else:
         raise TypeError(f"template must be a str, a path or a text file, but is {template!r}.")
     unigrams: list[str] = []
@@ -125,6 +150,12 @@ def _read(template) -> tuple[list[str], list[str]]:
             raise ValueError(f"template line {number} must start with U, B or #, but is {line!r}.")
         if "%" in _MACRO.sub("", line):
             raise ValueError(f"template line {number} has a % that begins no %x[row,col]: {line!r}.")
+        for row, _ in _MACRO.findall(line):
+            if abs(int(row)) > _FURTHEST_ROW:
+                raise ValueError(
+                    f"template line {number} must have rows from {-_FURTHEST_ROW} to {_FURTHEST_ROW}, "
+                    f"but has row {row}: {line!r}."
+                )
         (unigrams if line[0] == "U" else bigrams).append(line)
     if not unigrams:
         raise ValueError("template must have at least one line that starts with U, but has none.")
@@ -140,9 +171,14 @@ def _read_column(sequence, s: int, column: int) -> list[str]:
     values = []
     for t, token in enumerate(sequence):
         columns = (token,) if isinstance(token, str) else token
+        if not isinstance(columns, Sequence | np.ndarray) or np.shape(columns) == ():
+            raise TypeError(f"X[{s}][{t}] must be a str or a tuple of str, but is {token!r}.")
         if column >= len(columns):
+            hint = ""
+            if isinstance(token, str) and isinstance(sequence, tuple):
+                hint = " X must be a list of sequences; a single sequence belongs in a list of its own."
             raise ValueError(
-                f"X[{s}][{t}] has {len(columns)} columns, but the template uses column {column}."
+                f"X[{s}][{t}] has {len(columns)} columns, but the template uses column {column}.{hint}"
             )
         if not isinstance(columns[column], str):
             raise TypeError(f"X[{s}][{t}] must hold str, but column {column} is {columns[column]!r}.")

@@ -179,7 +179,8 @@ def step_precision_score(
         As in :func:`micro_accuracy_score`.
     labels, pos_label, average, zero_division
         As in :func:`sklearn.metrics.precision_score`, which gets the labelled steps of all sequences in one
-        array; only the defaults of ``average`` ("macro") and ``zero_division`` (0.0) differ.
+        array; only the defaults of ``average`` ("macro") and ``zero_division`` (0.0) differ, and ``labels``
+        must hold at least one label and none twice.
 
     Returns
     -------
@@ -359,6 +360,8 @@ def _delegate(
     """scikit-learn's score over the labelled steps of all sequences in one array."""
     if aligned.classes.dtype == object:
         raise TypeError("The levels have labels of different types; choose one with level=.")
+    if labels is not None:
+        label_positions(labels, aligned.classes)  # scikit-learn takes empty and doubled ones
     if not aligned.has_weight:
         value = undefined(metric)
         n_labels = len(aligned.classes) if labels is None else len(label_positions(labels, aligned.classes))

@@ -43,13 +43,13 @@ def check_coefficients(coef: ChainCoefficients, n_features: int, n_edge_features
         Naming the first attribute whose shape does not fit ``transition``.
     """
     n_labels = len(coef.transition)
-    wish = ChainCoefficients(
-        (n_labels, n_features),
-        (n_labels, n_labels),
-        (n_labels, n_labels, n_edge_features),
-        *[(n_labels,)] * 3,
-    )
-    for name, part, shape in zip(coef._fields, coef, wish, strict=True):
+    wish: dict[str, tuple[int, ...]] = {
+        "node": (n_labels, n_features),
+        "transition": (n_labels, n_labels),
+        "edge": (n_labels, n_labels, n_edge_features),
+    }
+    for name, part in coef._asdict().items():
+        shape = wish.get(name, (n_labels,))
         if part.shape != shape:
             raise ValueError(f"The {name} coefficients have shape {part.shape}; expected {shape}.")
     if sparse.issparse(coef.node):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 __all__ = ["EventDiscretizer", "label_slices"]
 
 ENCODINGS = ("raw", "change", "last", "last-slice")
+MOST_SLICES = 50_000_000
+LONGEST_SLICE = 36_500 * 86_400 * 10**9  # nanoseconds
+# After the hour any Z, + or - begins a time zone.
+_ZONE = re.compile(r"\d[T ]\d.*[Zz+-]")
 _UNIT_NANOSECONDS = {"ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9}
 
 
@@ -57,8 +62,9 @@ class EventDiscretizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=No
     A table is anything with ``table["start"]``, ``table["end"]`` and ``table["sensor"]``: a dict of arrays, a
     structured array or a DataFrame. A column "value" is optional: rows with value 0 are no firings, and of
     rows that overlap in a cell the later one gives its value. Times are datetimes without a zone (wall
-    clock) or text that NumPy reads as such. A list or tuple holds several tables. Sensors that `fit` did not
-    see are left out by `transform`.
+    clock) or text that NumPy reads as such, in the years 1678 to 2262. A list or tuple holds several tables.
+    Sensors that `fit` did not see are left out by `transform`. A table of more than 50 million slices is
+    refused: most often a time in it is mistyped.
 
     The rules for the slices and for "raw", "change" and "last" are those described for the recordings of
     van Kasteren, Noulas, Englebienne and Krose, "Accurate activity recognition in a home setting", UbiComp
@@ -108,7 +114,7 @@ class EventDiscretizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=No
         if self.sensors is None:
             sensors = _sorted_unique(np.concatenate([firings.sensor for firings in read]))
         else:
-            sensors = list(self.sensors)
+            sensors = _check_sensors(self.sensors)
             if len(set(sensors)) != len(sensors):
                 raise ValueError(f"sensors must differ from each other, but are {sensors!r}.")
         if not sensors:
@@ -165,15 +171,24 @@ class EventDiscretizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=No
         return tags
 
     def _check_encodings(self) -> tuple[str, ...]:
-        encodings = (self.encoding,) if isinstance(self.encoding, str) else tuple(self.encoding)
-        if not encodings or any(name not in ENCODINGS for name in encodings):
+        encodings: tuple[str, ...] = ()
+        if isinstance(self.encoding, str):
+            encodings = (self.encoding,)
+        elif isinstance(self.encoding, Iterable):
+            encodings = tuple(self.encoding)
+        if not encodings or any(not isinstance(name, str) or name not in ENCODINGS for name in encodings):
             raise ValueError(
                 f"encoding must be one of {ENCODINGS} or a tuple of them, but is {self.encoding!r}."
             )
+        if len(set(encodings)) != len(encodings):
+            raise ValueError(f"encoding must name each encoding once, but is {self.encoding!r}.")
         return encodings
 
     def _read(self, table, where: str) -> _Intervals:
         firings = _read_intervals(table, "sensor", where)
+        for row, sensor in enumerate(firings.sensor.tolist()):
+            if not _is_name(sensor):
+                raise ValueError(f"{where} row {row} must name a sensor, but has {sensor!r}.")
         value = _column(table, "value", where, optional=True)
         if value is None:
             return firings
@@ -191,16 +206,33 @@ class EventDiscretizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=No
     def _clock(self, firings: _Intervals, where: str) -> _Clock:
         step = _nanoseconds(self.slice_length)
         if self.span is not None:
+            if isinstance(self.span, str) or not hasattr(self.span, "__len__") or len(self.span) != 2:
+                raise ValueError(f"span must be a pair (start, end) or None, but is {self.span!r}.")
             start, end = _times(self.span, "span").tolist()
+            first, last = "the start of span", "its end"
             if start > end:
                 raise ValueError(f"span must end after it starts, but is {self.span!r}.")
         elif len(firings.start):
-            start, end = int(firings.start.min()), int(firings.end.max())
+            earliest, latest = firings.start.argmin(), firings.end.argmax()
+            start, end = int(firings.start[earliest]), int(firings.end[latest])
+            first, last = f"the start of row {firings.row[earliest]}", f"the end of row {firings.row[latest]}"
         else:
             raise ValueError(
                 f"{where} holds no firing to tell the recording's span from; give span=(start, end)."
             )
-        return _Clock(start, step, -((start - end) // step) + 1)
+        n_slices = -((start - end) // step) + 1
+        reach = (
+            f"{n_slices:,} slices of {self.slice_length!r} from {first} ({_stamp(start)}) to {last} "
+            f"({_stamp(end)})"
+        )
+        if n_slices > MOST_SLICES:
+            raise ValueError(
+                f"{where} needs {reach}, but at most {MOST_SLICES:,} are made; check those times and "
+                "slice_length."
+            )
+        if start - step <= -(2**63) or start + step * (n_slices + 1) >= 2**63:
+            raise ValueError(f"{where} needs {reach}, which leave the years 1678 to 2262.")
+        return _Clock(start, step, n_slices)
 
 
 def label_slices(table, slices, *, slice_length="60s", idle: str | None = "idle") -> np.ndarray:
@@ -225,7 +257,8 @@ def label_slices(table, slices, *, slice_length="60s", idle: str | None = "idle"
     Raises
     ------
     ValueError
-        If a row ends before it starts, or the slices do not follow each other at `slice_length`.
+        If a row ends before it starts, the slices do not follow each other at `slice_length`, or `idle` is
+        no label.
 
     Examples
     --------
@@ -235,6 +268,8 @@ def label_slices(table, slices, *, slice_length="60s", idle: str | None = "idle"
     >>> label_slices(table, slices)
     array(['idle', 'drink', 'drink', 'idle'], dtype=object)
     """
+    if idle is not None and not isinstance(idle, str | int | np.generic):
+        raise ValueError(f"idle must be a label (a str, int or bool) or None, but is {idle!r}.")
     starts = _times(slices, "slices")
     step = _nanoseconds(slice_length)
     if len(starts) == 0 or (np.diff(starts) != step).any():
@@ -257,11 +292,12 @@ class _Intervals(NamedTuple):
     start: np.ndarray
     end: np.ndarray
     sensor: np.ndarray  # or the labels of activities
+    row: np.ndarray  # number in the table
     value: np.ndarray | None = None
 
     def rows(self, keep) -> _Intervals:
         value = None if self.value is None else self.value[keep]
-        return _Intervals(self.start[keep], self.end[keep], self.sensor[keep], value)
+        return _Intervals(self.start[keep], self.end[keep], self.sensor[keep], self.row[keep], value)
 
 
 class _Clock(NamedTuple):
@@ -278,7 +314,10 @@ class _Clock(NamedTuple):
 
     def numbers(self, rows: _Intervals) -> tuple[np.ndarray, np.ndarray]:
         """First and last slice of each row, which may lie outside the recording."""
-        return (rows.start - self.origin) // self.step, -((self.origin - rows.end) // self.step)
+        # Moved up to the slice before or behind the recording: differences of centuries would overflow.
+        start = np.maximum(rows.start, self.origin - self.step)
+        end = np.minimum(rows.end, self.origin + self.step * self.n_slices)
+        return (start - self.origin) // self.step, -((self.origin - end) // self.step)
 
     def covered(self, rows: _Intervals) -> tuple[np.ndarray, np.ndarray]:
         first, last = self.numbers(rows)
@@ -323,11 +362,19 @@ def _tables(X) -> list[tuple[str, object]]:
 
 def _column(table, name: str, where: str, *, optional: bool = False):
     try:
-        return table[name]
+        column = table[name]
     except (KeyError, IndexError, TypeError, ValueError) as error:
         if optional:
             return None
         raise ValueError(f"{where} must be a table with a column {name!r}, but has none.") from error
+    if isinstance(column, str) or not hasattr(column, "__len__"):
+        raise ValueError(f"{where} column {name!r} must be a list or an array, but is {column!r}.")
+    if getattr(column, "ndim", 1) != 1:
+        raise ValueError(
+            f"{where} column {name!r} must be one column, but has shape {column.shape}: one-dimensional "
+            "arrays and frames with one column of that name are read."
+        )
+    return column
 
 
 def _read_intervals(table, what: str, where: str) -> _Intervals:
@@ -341,46 +388,91 @@ def _read_intervals(table, what: str, where: str) -> _Intervals:
     backwards = np.flatnonzero(end < start)
     if len(backwards):
         row = backwards[0]
-        times = start[row].astype("datetime64[ns]"), end[row].astype("datetime64[ns]")
+        times = _stamp(start[row]), _stamp(end[row])
         raise ValueError(f"{where} row {row} ends before it starts: start {times[0]}, end {times[1]}.")
-    return _Intervals(start, end, named)
+    return _Intervals(start, end, named, np.arange(len(named)))
+
+
+def _stamp(nanoseconds) -> np.datetime64:
+    return np.datetime64(int(nanoseconds), "ns")
 
 
 def _times(values, what: str) -> np.ndarray:
     """Times as int64 nanoseconds since 1970."""
-    array = np.asarray(values)
-    zoned = getattr(getattr(values, "dtype", None), "tz", None) is not None
-    zoned |= array.dtype == object and any(getattr(v, "tzinfo", None) is not None for v in array.ravel())
-    if zoned:
-        raise ValueError(f"{what} has a time zone; slices are cut by wall clock, so drop the zone first.")
-    if array.size and array.dtype.kind not in "MOUST":
-        raise ValueError(f"{what} must hold dates with times, but holds {array.dtype}.")
+    wish = "slices are cut by wall clock, so convert to local wall-clock time and drop the zone first"
+    zone = getattr(getattr(values, "dtype", None), "tz", None)
+    if zone is not None:
+        raise ValueError(f"{what} has a time zone ({zone}); {wish}.")
     try:
-        times = array.astype("datetime64[ns]")
-    except (TypeError, ValueError) as error:
+        array = np.asarray(values)
+        if array.dtype.kind == "S":
+            array = array.astype(str)
+    except ValueError as error:
         raise ValueError(f"{what} must hold dates with times: {error}.") from error
-    missing = np.flatnonzero(np.isnat(times))
+    if array.ndim != 1:
+        raise ValueError(f"{what} must be one-dimensional, but has shape {array.shape}.")
+    if array.size and array.dtype.kind not in "MOUT":
+        raise ValueError(f"{what} must hold dates with times, but holds {array.dtype}.")
+    if array.dtype.kind != "M":
+        for row, value in enumerate(array.tolist()):
+            if not isinstance(value, str | dt.date | np.datetime64 | None):
+                raise ValueError(f"{what} must hold dates with times, but row {row} is {value!r}.")
+            if getattr(value, "tzinfo", None) or (isinstance(value, str) and _ZONE.search(value)):
+                raise ValueError(f"{what} has a time zone in row {row} ({str(value)!r}); {wish}.")
+    try:
+        times, seconds = array.astype("datetime64[ns]"), array.astype("datetime64[s]")
+    except (OverflowError, TypeError, ValueError) as error:
+        raise ValueError(f"{what} must hold dates with times: {error}.") from error
+    missing = np.flatnonzero(np.isnat(seconds))
     if len(missing):
         raise ValueError(f"{what} has no time in row {missing[0]}.")
+    wrapped = np.flatnonzero(times.astype("datetime64[s]") != seconds)
+    if len(wrapped):
+        row = wrapped[0]
+        raise ValueError(f"{what} must lie in the years 1678 to 2262, but row {row} is {seconds[row]}.")
     return times.astype(np.int64)
 
 
 def _nanoseconds(slice_length) -> int:
-    nanoseconds = 0
+    nanoseconds: float = 0
     if isinstance(slice_length, str):
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min|h|d)\s*", slice_length.lower())
         if match:
-            nanoseconds = round(float(match[1]) * _UNIT_NANOSECONDS[match[2]])
-    elif isinstance(slice_length, np.timedelta64 | dt.timedelta):
-        nanoseconds = int(np.timedelta64(slice_length).astype("timedelta64[ns]").astype(np.int64))
-    elif isinstance(slice_length, int | float | np.number) and np.isfinite(slice_length):
-        nanoseconds = round(float(slice_length) * 10**9)
-    if nanoseconds <= 0:
+            nanoseconds = float(match[1]) * _UNIT_NANOSECONDS[match[2]]
+    elif isinstance(slice_length, dt.timedelta):
+        nanoseconds = slice_length // dt.timedelta(microseconds=1) * 1000
+    elif isinstance(slice_length, np.timedelta64):
+        length = slice_length.astype("timedelta64[ns]")
+        if length.astype("timedelta64[s]") == slice_length.astype("timedelta64[s]"):  # else it overflowed
+            nanoseconds = int(length.astype(np.int64))
+    elif isinstance(slice_length, int | float | np.integer | np.floating):
+        number = slice_length.item() if isinstance(slice_length, np.generic) else slice_length
+        nanoseconds = 0 if isinstance(number, bool) else number * 10**9
+    if not 1 <= nanoseconds <= LONGEST_SLICE:
         raise ValueError(
-            "slice_length must be positive: seconds, a timedelta, or text such as '60s' or '5min', "
-            f"but is {slice_length!r}."
+            "slice_length must be positive and at most 36500 days: seconds, a timedelta, or text such as "
+            f"'60s' or '5min', but is {slice_length!r}."
         )
-    return nanoseconds
+    return round(nanoseconds)
+
+
+def _check_sensors(sensors) -> list:
+    if isinstance(sensors, str | bytes) or not isinstance(sensors, Iterable):
+        raise ValueError(f"sensors must be a list of sensors or None, but is {sensors!r}.")
+    names = list(sensors.tolist() if isinstance(sensors, np.ndarray) else sensors)
+    for i, name in enumerate(names):
+        if not _is_name(name):
+            raise ValueError(f"sensors[{i}] must be a name or a number, but is {name!r}.")
+    return names
+
+
+def _is_name(value) -> bool:
+    """Whether `value` can be a sensor: hashable, neither None nor NaN."""
+    try:
+        hash(value)
+        return value is not None and bool(value == value)
+    except (TypeError, ValueError):  # pandas.NA is neither equal to itself nor not
+        return False
 
 
 def _sorted_unique(sensors: np.ndarray) -> list:

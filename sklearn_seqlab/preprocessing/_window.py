@@ -23,6 +23,9 @@ class SlidingWindow(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     Step `t` gets rows ``t - before`` to ``t + after`` side by side, earliest first. Windows do not reach over
     the ends of a sequence.
 
+    Columns of offsets that no sequence is long enough for hold nothing but `fill`. They are kept, so that
+    the width depends on the parameters alone; they take memory where sequences are dense, but hardly time.
+
     Parameters
     ----------
     before : int, default=1
@@ -156,22 +159,34 @@ def _neighbours(batch: PackedBatch, offset: int) -> tuple[np.ndarray, np.ndarray
     return steps, steps + offset
 
 
+def _within(batch: PackedBatch, offsets: range) -> range:
+    """The offsets at which some step of the batch has a neighbour."""
+    longest = int(batch.lengths.max())
+    return range(max(offsets.start, 1 - longest), min(offsets.stop, longest))
+
+
 def _dense(batch: PackedBatch, offsets: range, fill: float) -> np.ndarray:
     windows = np.full((batch.n_total, len(offsets), batch.n_features), float(fill))
-    for place, offset in enumerate(offsets):
+    for offset in _within(batch, offsets):
         steps, neighbours = _neighbours(batch, offset)
-        windows[steps, place] = batch.values[neighbours]
+        windows[steps, offset - offsets.start] = batch.values[neighbours]
     return windows.reshape(batch.n_total, -1)
 
 
+def _empty(batch: PackedBatch, n_offsets: int) -> sparse.csr_array:
+    return sparse.csr_array((batch.n_total, n_offsets * batch.n_features))
+
+
 def _sparse(batch: PackedBatch, offsets: range, fill: float) -> sparse.csr_array:
-    shifted = []
-    for offset in offsets:
+    near = _within(batch, offsets)
+    shifted = [_empty(batch, near.start - offsets.start)]
+    for offset in near:
         steps, neighbours = _neighbours(batch, offset)
         choose = sparse.csr_array(
             (np.ones(len(steps)), (steps, neighbours)), shape=(batch.n_total, batch.n_total)
         )
         shifted.append(choose @ batch.values)
+    shifted.append(_empty(batch, offsets.stop - near.stop))
     windows = sparse.hstack(shifted, format="csr")
     windows.sort_indices()  # products of sparse matrices are not sorted
     return windows
