@@ -187,7 +187,7 @@ class EventDiscretizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=No
     def _read(self, table, where: str) -> _Intervals:
         firings = _read_intervals(table, "sensor", where)
         for row, sensor in enumerate(firings.sensor.tolist()):
-            if not _is_name(sensor):
+            if not _is_value(sensor):
                 raise ValueError(f"{where} row {row} must name a sensor, but has {sensor!r}.")
         value = _column(table, "value", where, optional=True)
         if value is None:
@@ -415,7 +415,9 @@ def _times(values, what: str) -> np.ndarray:
         raise ValueError(f"{what} must hold dates with times, but holds {array.dtype}.")
     if array.dtype.kind != "M":
         for row, value in enumerate(array.tolist()):
-            if not isinstance(value, str | dt.date | np.datetime64 | None):
+            if not _is_value(value):
+                raise ValueError(f"{what} has no time in row {row}.")
+            if not isinstance(value, str | dt.date | np.datetime64):
                 raise ValueError(f"{what} must hold dates with times, but row {row} is {value!r}.")
             if getattr(value, "tzinfo", None) or (isinstance(value, str) and _ZONE.search(value)):
                 raise ValueError(f"{what} has a time zone in row {row} ({str(value)!r}); {wish}.")
@@ -461,13 +463,13 @@ def _check_sensors(sensors) -> list:
         raise ValueError(f"sensors must be a list of sensors or None, but is {sensors!r}.")
     names = list(sensors.tolist() if isinstance(sensors, np.ndarray) else sensors)
     for i, name in enumerate(names):
-        if not _is_name(name):
+        if not _is_value(name):
             raise ValueError(f"sensors[{i}] must be a name or a number, but is {name!r}.")
     return names
 
 
-def _is_name(value) -> bool:
-    """Whether `value` can be a sensor: hashable, neither None nor NaN."""
+def _is_value(value) -> bool:
+    """Whether `value` is neither None nor NaN, NaT or the like, and hashable."""
     try:
         hash(value)
         return value is not None and bool(value == value)

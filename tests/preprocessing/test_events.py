@@ -149,7 +149,13 @@ def test_ways_to_say_a_minute(length):
     assert_array_equal(discretizer.slices_[0], seconds([0, 60, 120]))
 
 
-@pytest.mark.parametrize("length", ["0s", "-5s", "minute", 0, -1, np.nan, None])
+@pytest.mark.parametrize(
+    "length",
+    [
+        *("0s", "-5s", "minute", 0, -1, np.nan, None, True, 1e30, 10**400, np.inf, "99999999999d"),
+        *(np.timedelta64(10**12, "D"), np.timedelta64("NaT", "s"), dt.timedelta.max, "9" * 400 + "s"),
+    ],
+)
 def test_bad_slice_lengths(length):
     with pytest.raises(ValueError, match="slice_length must be positive"):
         EventDiscretizer(length).fit(table((0, 120, "a")))
@@ -175,6 +181,42 @@ def test_times_as_datetimes_text_structured_array_and_frame():
     assert_array_equal(EventDiscretizer().fit_transform([frame, frame])[1], expected)
 
 
+def test_more_slices_than_anyone_wants():
+    rows = [(0, 60, "a"), (-120, 0, "b"), (60, 120, "a")]
+    typo = table(*rows, value=[0.0, 1.0, 1.0])
+    typo["end"] = np.where(np.arange(3) == 2, np.datetime64("2120-01-01", "ns"), typo["end"])
+    wish = (
+        r"X\[0\] needs 50,\d{3},\d{3} slices of '60s' from the start of row 1 \(2024-05-01T05:58.*\) "
+        r"to the end of row 2 \(2120-01-01"
+    )
+    with pytest.raises(ValueError, match=wish):
+        EventDiscretizer().fit([typo])
+    with pytest.raises(ValueError, match=r"slices of '1ms' from the start of span .* to its end"):
+        EventDiscretizer("1ms", span=("2024-01-01", "2025-01-01")).fit(table((0, 60, "a")))
+
+
+def test_rows_far_beyond_the_span():
+    rows = {"start": ["1678-01-01", "2024-05-01"], "end": ["2262-01-01", "2024-05-01"], "sensor": ["a", "b"]}
+    discretizer = EventDiscretizer("1d", ("raw", "change"), span=("2024-04-30", "2024-05-02"))
+    (matrix,) = discretizer.fit_transform(rows)
+    assert_array_equal(matrix.T, [[1, 1, 1], [0, 1, 0], [0, 0, 0], [0, 1, 0]])
+
+
+def test_dates_alone_and_bytes_are_times():
+    rows = {"start": ["2024-05-01", "2024-05"], "end": [b"2024-05-01 01:00", b"2024-05-01"]}
+    rows["sensor"] = ["a", "b"]
+    (matrix,) = EventDiscretizer("1h").fit_transform(rows)
+    assert_array_equal(matrix, [[1, 1], [1, 0]])
+
+
+def test_two_columns_of_one_name():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(table((0, 60, "a")))
+    double = pd.concat([frame, frame[["sensor"]]], axis=1)
+    with pytest.raises(ValueError, match=r"X column 'sensor' must be one column, but has shape \(1, 2\)"):
+        EventDiscretizer().fit(double)
+
+
 def test_row_that_ends_before_it_starts():
     with pytest.raises(ValueError, match=r"X row 1 ends before it starts: start 2024-05-01T06:02"):
         EventDiscretizer().fit(table((0, 60, "a"), (120, 60, "a")))
@@ -194,6 +236,27 @@ def test_row_that_ends_before_it_starts():
         ({"value": [1.0, np.inf]}, r"X row 1 has the value inf"),
         ({"value": ["on", "off"]}, r"X has values that are no numbers"),
         ({"start": [dt.datetime(2024, 5, 1, tzinfo=dt.UTC)] * 2}, r"X column 'start' has a time zone"),
+        (
+            {"end": ["2024-05-01T08:00", "2024-05-01T08:00Z"]},
+            r"X column 'end' has a time zone in row 1 \('2024-05-01T08:00Z'\); .* local wall-clock time",
+        ),
+        ({"end": ["2024-05-01 08:00:00+02:00", "2024-05-01"]}, "time zone in row 0"),
+        ({"end": [b"2024-05-01T08:00-0200", b"2024-05-01"]}, "time zone in row 0"),
+        ({"end": np.array([1, 2], dtype=object)}, r"X column 'end' must hold dates .* row 0 is 1"),
+        (
+            {"end": ["2024-05-02", "3000-01-01"]},
+            r"X column 'end' must lie in .*1678 to 2262, but row 1 is 3000",
+        ),
+        ({"start": np.array(["2024-05-01", "1500-01-01"], "M8[D]")}, "but row 1 is 1500-01-01"),
+        ({"end": [dt.datetime(2400, 1, 1)] * 2}, "but row 0 is 2400-01-01"),
+        ({"end": [["2024-05-02"], ["2024-05-02"]]}, r"X column 'end' must be one-dimensional.*\(2, 1\)"),
+        ({"end": [dt.datetime(2024, 5, 2), None]}, r"X column 'end' has no time in row 1"),
+        ({"end": np.array(["2024-05-02", np.nan], dtype=object)}, r"X column 'end' has no time in row 1"),
+        ({"sensor": "ab"}, r"X column 'sensor' must be a list or an array, but is 'ab'"),
+        ({"sensor": 5}, r"X column 'sensor' must be a list or an array, but is 5"),
+        ({"sensor": ["a", None]}, r"X row 1 must name a sensor, but has None"),
+        ({"sensor": ["a", np.nan]}, r"X row 1 must name a sensor, but has nan"),
+        ({"sensor": ["a", ["b"]]}, r"X row 1 must name a sensor, but has \['b'\]"),
     ],
 )
 def test_bad_tables(change, message):
@@ -210,6 +273,16 @@ def test_bad_tables(change, message):
         ({"encoding": ()}, "encoding must be one of"),
         ({"encoding": ("raw", "first")}, "encoding must be one of"),
         ({"sensors": ["a", "a"]}, "sensors must differ"),
+        ({"encoding": 5}, "encoding must be one of .* but is 5"),
+        ({"encoding": (["raw"],)}, "encoding must be one of"),
+        ({"encoding": ("raw", "raw")}, "encoding must name each encoding once"),
+        ({"sensors": [[1]]}, r"sensors\[0\] must be a name or a number, but is \[1\]"),
+        ({"sensors": ["a", None]}, r"sensors\[1\] must be a name or a number, but is None"),
+        ({"sensors": "s"}, "sensors must be a list of sensors or None, but is 's'"),
+        ({"span": "2020"}, r"span must be a pair \(start, end\) or None, but is '2020'"),
+        ({"span": (*SPAN, SPAN[1])}, r"span must be a pair \(start, end\)"),
+        ({"span": 5}, r"span must be a pair \(start, end\)"),
+        ({"slice_length": "30000d", "span": ("2200-01-01", "2261-12-31")}, "leave the years 1678 to 2262"),
         ({"sensors": []}, "no firing to learn sensors from"),
         ({"span": SPAN[::-1]}, "span must end after it starts"),
     ],
@@ -270,6 +343,20 @@ def test_slices_must_be_regular():
     with pytest.raises(ValueError, match="each 60s after the one before"):
         label_slices(activities((0, 0, "eat")), SLICES[:0])
     assert len(label_slices(activities((0, 0, "eat")), SLICES[::2], slice_length="2min")) == 3
+
+
+@pytest.mark.parametrize("slices", [SLICES[None], SLICES[0], SLICES[:, None]])
+def test_slices_must_be_one_dimensional(slices):
+    with pytest.raises(ValueError, match="slices must be one-dimensional, but has shape"):
+        label_slices(activities((0, 0, "eat")), slices)
+
+
+def test_bad_idle_and_times_of_activities():
+    with pytest.raises(ValueError, match=r"idle must be a label .* but is \['idle'\]"):
+        label_slices(activities((0, 0, "eat")), SLICES, idle=["idle"])
+    far = {"start": ["3000-01-01"], "end": ["3000-01-02"], "label": ["eat"]}
+    with pytest.raises(ValueError, match=r"table column 'start' must lie in .* but row 0 is 3000-01-01"):
+        label_slices(far, SLICES)
 
 
 def test_activity_that_ends_before_it_starts():

@@ -1,3 +1,5 @@
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -123,3 +125,14 @@ def test_wrong_width_and_unfitted():
     window.fit([np.ones((3, 2))])
     with pytest.raises(ValueError, match=r"X\[0\] has 3 features, but .* expecting 2 features"):
         window.transform([np.ones((3, 3))])
+
+
+def test_offsets_beyond_every_sequence_hardly_cost_time():
+    X = [np.arange(1.0, 12)[:, None], np.arange(1.0, 12)[:, None]]
+    begin = time.process_time()
+    dense = SlidingWindow(before=10**5, after=10**5).fit_transform(X)
+    thin = SlidingWindow(before=10**6, after=10**6).fit_transform([sparse.csr_array(x) for x in X])
+    assert time.process_time() - begin < 1.0  # one pass over the rows per offset takes several seconds
+    assert dense[0].shape == (11, 2 * 10**5 + 1) and thin[0].shape == (11, 2 * 10**6 + 1)
+    assert_array_equal(dense[1][:, 10**5 - 10 : 10**5 + 11], thin[1][:, 10**6 - 10 : 10**6 + 11].toarray())
+    assert dense[0].sum() == thin[0].sum() == 11 * X[0].sum()
