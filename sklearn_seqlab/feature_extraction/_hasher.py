@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
-
 import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -96,7 +94,7 @@ class SequenceHasher(  # type: ignore[call-arg]
     def _check(self) -> None:
         most = np.iinfo(np.int32).max
         n = self.n_features
-        if not isinstance(n, Integral) or isinstance(n, bool) or not 1 <= n <= most:
+        if not isinstance(n, int | np.integer) or isinstance(n, bool) or not 1 <= n <= most:
             raise ValueError(f"n_features must be an int from 1 to {most}, but is {n!r}.")
         if not isinstance(self.alternate_sign, bool | np.bool_):
             raise TypeError(f"alternate_sign must be a bool, but is {self.alternate_sign!r}.")

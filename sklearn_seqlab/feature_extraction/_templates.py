@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -171,7 +170,7 @@ def _read_column(sequence, s: int, column: int) -> list[str]:
     values = []
     for t, token in enumerate(sequence):
         columns = (token,) if isinstance(token, str) else token
-        if not isinstance(columns, Sequence | np.ndarray) or np.shape(columns) == ():
+        if not isinstance(columns, tuple | list | np.ndarray):
             raise TypeError(f"X[{s}][{t}] must be a str or a tuple of str, but is {token!r}.")
         if column >= len(columns):
             hint = ""

@@ -98,6 +98,7 @@ def test_matrices_of_several_sequences_are_valid():
     ("X", "error", "message"),
     [
         ([[{"a": 1}], [{"a": np.nan}]], ValueError, r"X\[1\]\[0\] must have finite values, but 'a' is nan"),
+        ([[["a"], {"a": 10**400}]], ValueError, r"X\[0\]\[1\] .* range of float64, but 'a' is beyond it"),
         ([[{"a": np.inf}]], ValueError, "finite values"),
         ([[{1: "a"}]], TypeError, r"X\[0\]\[0\] must have keys that are str, but has the key 1"),
         ([[{"a": {"b": 1}}]], TypeError, r"X\[0\]\[0\]\['a'\] must be a number, a str"),

@@ -53,3 +53,23 @@ def test_names_parameters_and_tags():
 def test_bad_input(X, error, message):
     with pytest.raises(error, match=message):
         SequenceHasher().transform(X)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        (
+            {"n_features": 2**40},
+            ValueError,
+            "n_features must be an int from 1 to 2147483647, but is 1099511627776",
+        ),
+        ({"n_features": True}, ValueError, "n_features must be an int"),
+        ({"separator": 5}, TypeError, "separator must be a str, but is 5"),
+        ({"alternate_sign": "no"}, TypeError, "alternate_sign must be a bool, but is 'no'"),
+    ],
+)
+def test_bad_parameters_at_fit_and_at_transform(options, error, message):
+    hasher = SequenceHasher().fit().set_params(**options)
+    for call in (hasher.fit, hasher.transform):
+        with pytest.raises(error, match=message):
+            call([[{"a": "b"}]])

@@ -1,6 +1,7 @@
 import io
 import pickle
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -22,7 +23,6 @@ U02:%x[-1,1]/%x[1,1]
 U03
 # Bigram
 B
-B1:%x[0,0]
 """
 SENTENCE = [("the", "DT"), ("cat", "NN"), ("sat", "VB")]
 
@@ -43,7 +43,7 @@ def test_attributes_of_a_sentence():
     ]
     assert sparse.issparse(matrix) and matrix.format == "csr" and matrix.dtype == np.float64
     assert_array_equal(matrix.data, 1.0)
-    assert templates.bigram_templates_ == ["B", "B1:%x[0,0]"]
+    assert templates.bigram_templates_ == ["B"]
     assert len(templates.unigram_templates_) == 4
 
 
@@ -145,6 +145,10 @@ def test_clone_and_unfitted():
         ("U:%x[0]\n", "template line 1 has a % that begins no"),
         ("U:%y[0,0]\n", "template line 1 has a % that begins no"),
         ("U:%x[0,-1]\n", "template line 1 has a % that begins no"),
+        ("U:%x[0,0]\nU:%x[1001,0]\n", r"template line 2 must have rows from -1000 to 1000, but has row 1001"),
+        ("U:%x[-99999999,0]\n", "line 1 must have rows from -1000 to 1000, but has row -99999999"),
+        ("B:%x[-1001,0]\nU\n", "line 1 must have rows"),
+        ("", "template must be a path or text with at least one line, but is ''"),
         ("# none\nB\n", "at least one line that starts with U"),
     ],
 )
@@ -153,7 +157,22 @@ def test_bad_templates(template, message):
         FeatureTemplates(template).fit([SENTENCE])
 
 
-def test_template_that_is_nothing():
+def test_bigram_lines_with_macros_warn():
+    with pytest.warns(UserWarning, match=r"bigram lines with macros, which make no input feature: \['B1:%x"):
+        templates = FeatureTemplates("U:%x[0,0]\nB\nB1:%x[0,0]\n").fit([SENTENCE])
+    assert templates.bigram_templates_ == ["B", "B1:%x[0,0]"]
+    assert len(templates.vocabulary_) == 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        FeatureTemplates(TEMPLATE).fit([SENTENCE])
+
+
+def test_template_that_is_nothing(tmp_path):
+    for folder in (tmp_path, str(tmp_path)):
+        with pytest.raises(IsADirectoryError, match=r"template must be a file, or text .* is a folder"):
+            FeatureTemplates(folder).fit([SENTENCE])
+    with pytest.raises(TypeError, match="opened as text, but reads as bytes"):
+        FeatureTemplates(io.BytesIO(b"U:%x[0,0]")).fit([SENTENCE])
     with pytest.raises(FileNotFoundError, match="template must be a file, or text"):
         FeatureTemplates("no such file").fit([SENTENCE])
     with pytest.raises(TypeError, match="template must be a str, a path or a text file"):
@@ -165,6 +184,10 @@ def test_template_that_is_nothing():
     [
         ([SENTENCE, [("the", "DT"), ("cat",)]], ValueError, r"X\[1\]\[1\] has 1 columns, but .* column 1"),
         ([[("the", 3)]], TypeError, r"X\[0\]\[0\] must hold str, but column 1 is 3"),
+        ([[("the", "DT"), None]], TypeError, r"X\[0\]\[1\] must be a str or a tuple of str, but is None"),
+        ([[5]], TypeError, r"X\[0\]\[0\] must be a str or a tuple of str, but is 5"),
+        ([[{"w": "a"}]], TypeError, r"X\[0\]\[0\] must be a str or a tuple of str, but is \{'w'"),
+        (SENTENCE, ValueError, r"X\[0\]\[0\] has 1 columns.*a single sequence belongs in a list of its own"),
         ([SENTENCE, []], ValueError, r"X\[1\] has no time steps"),
         ([], ValueError, "X has no sequences"),
         (["the cat"], TypeError, r"X\[0\] must be a sequence of time steps, but is a str"),
