@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 from numpy.random import Generator, RandomState
@@ -238,7 +238,7 @@ def _check_range(pair) -> tuple[int, int]:
         lo, hi = pair
     except (TypeError, ValueError):
         lo = hi = None
-    if not (isinstance(lo, Integral) and isinstance(hi, Integral) and 1 <= lo <= hi):
+    if not (isinstance(lo, int | np.integer) and isinstance(hi, int | np.integer) and 1 <= lo <= hi):
         raise ValueError(f"n_activities must be a pair of int with 1 <= low <= high, but is {pair!r}.")
     return int(lo), int(hi)
 

@@ -15,7 +15,17 @@ from numpy.random import PCG64, Generator, RandomState, SeedSequence
 from scipy.special import gammaincinv, ndtri
 from sklearn.utils import check_scalar
 
-__all__ = ["check_count", "check_fraction", "check_seed", "cumulative", "gam", "integer", "normal", "pick", "stream"]
+__all__ = [
+    "check_count",
+    "check_fraction",
+    "check_seed",
+    "cumulative",
+    "gam",
+    "integer",
+    "normal",
+    "pick",
+    "stream",
+]
 
 
 def check_seed(random_state: int | RandomState | Generator | None) -> int:

@@ -156,3 +156,8 @@ def test_bad_options(options, message):
 def test_block_longer_than_the_stream(data_home):
     with pytest.raises(ValueError, match="split must be at most 40006"):
         fetch_kasteren(data_home=data_home, split=50000)
+
+
+def test_data_home_that_is_no_path():
+    with pytest.raises(TypeError, match="data_home must be a path or None, but is 5"):
+        fetch_kasteren(data_home=5)

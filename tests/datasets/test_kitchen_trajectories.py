@@ -200,6 +200,8 @@ def test_return_X_y_gives_the_pair():
     [
         ({"n_sequences": 0}, "n_sequences"),
         ({"n_activities": (2, 1)}, "n_activities must be a pair"),
+        ({"n_activities": 3}, "n_activities must be a pair of int with 1 <= low <= high, but is 3"),
+        ({"n_activities": (1, 2, 3)}, "n_activities must be a pair"),
         ({"representation": "pixels"}, "representation must be one of"),
         ({"noise": -1}, "noise must be"),
         ({"hide_labels": (0.5, 2)}, r"hide_labels\[1\] must be a share"),
@@ -209,3 +211,8 @@ def test_return_X_y_gives_the_pair():
 def test_bad_options(options, message):
     with pytest.raises(ValueError, match=message):
         make_kitchen_trajectories(**options)
+
+
+def test_a_bool_is_no_number_of_tracks():
+    with pytest.raises(TypeError, match="n_sequences must be an int, but is True"):
+        make_kitchen_trajectories(True)

@@ -251,9 +251,20 @@ def test_return_X_y_gives_the_pair(home):
         ({"rules": [("relax", ("lamp", "tv"), (0, 2), "study")]}, "needs a lag"),
         ({"rules": [("relax", ("lamp", "tv"), None, "relax")]}, "needs a rival other"),
         ({"rules": [("relax", ("lamp", "sofa"), None, "study")]}, r"rules\[0\] sensor must be one of"),
+        ({"rules": 5}, "rules must be 'default' or a list of rules, but is 5"),
+        ({"rules": "none"}, "rules must be 'default' or a list of rules, but is 'none'"),
+        ({"rules": [5]}, r"rules\[0\] must be \(label, sensors, lag, rival\), but is 5"),
+        ({"rules": [("relax", 3, None, "study")]}, r"rules\[0\] needs a tuple of sensors, but has 3"),
+        ({"rules": [("relax", ("lamp", "tv"), 5, "study")]}, r"rules\[0\] needs a lag .* but has 5"),
         ({"rules": ["relax"]}, r"rules\[0\] must be \(label, sensors, lag, rival\)"),
     ],
 )
 def test_bad_options(options, message):
     with pytest.raises(ValueError, match=message):
         make_smart_home(**options)
+
+
+@pytest.mark.parametrize("name", ["n_days", "n_sensors", "n_homes", "boundary_jitter"])
+def test_a_bool_is_no_number(name):
+    with pytest.raises(TypeError, match=f"{name} must be an int, but is True"):
+        make_smart_home(**{name: True})
