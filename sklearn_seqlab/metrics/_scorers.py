@@ -1,6 +1,10 @@
 """Scorers for the ``scoring=`` of scikit-learn's searches and cross-validation.
 
 scikit-learn cannot be taught new strings, so these are objects to import.
+
+`log_likelihood` is -inf where the labels hold one that the estimator did not see in `fit`. In a search, one
+fold whose training part lacks a label of its test part makes every candidate -inf: use it with folds whose
+training parts hold all labels.
 """
 
 from __future__ import annotations
@@ -205,6 +209,10 @@ def _mean_log_likelihood(
 
     A step is labelled if its label is known or if a set of candidates is: both bear on the likelihood. With
     several levels every (time step, level) counts.
+
+    A label that the estimator did not see in `fit` has probability 0 and makes the whole score -inf. In a
+    search, one fold whose training part lacks a label of its test part does that to every candidate, and
+    they can no longer be told apart: use folds whose training parts hold all labels.
     """
     columns = [encode_labels(column, name="y") for column in split_levels(y, level, "y")]
     n_sequences = columns[0].n_sequences

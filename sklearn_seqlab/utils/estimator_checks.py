@@ -97,6 +97,8 @@ def sequence_estimator_checks(estimator: Any) -> Iterator[tuple[str, Callable[[A
     """
     if isinstance(estimator, type):
         raise TypeError(f"estimator is the class {estimator.__name__}; expected an instance.")
+    if not hasattr(estimator, "__sklearn_tags__"):
+        raise TypeError(f"estimator is {estimator!r:.60}; expected an instance of a sequence estimator.")
     tags = estimator.__sklearn_tags__()
     if not isinstance(tags, SequenceTags) or not isinstance(tags.target_tags, SequenceTargetTags):
         raise TypeError(

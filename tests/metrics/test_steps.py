@@ -131,6 +131,13 @@ def test_binary_average_takes_the_positive_label():
         step_precision_score(y_true, y_pred, average="binary", pos_label="q")
 
 
+@pytest.mark.parametrize("score", [step_precision_score, step_recall_score, step_f1_score, confusion_matrix])
+def test_labels_that_are_empty_or_double(score):
+    for labels, message in (([], "at least one label"), (["a", "a"], "more than once"), ("ab", "a list")):
+        with pytest.raises(ValueError, match=message):
+            score([["a", "b"]], [["a", "a"]], labels=labels)
+
+
 def test_confusion_matrix_counts_integers_and_empty_rows():
     matrix = confusion_matrix([["a", "b", None]], [["a", "a", "a"]])
     assert matrix.dtype.kind == "i" and matrix.tolist() == [[1, 0], [1, 0]]

@@ -359,6 +359,8 @@ def test_classes_and_strangers_are_refused():
         next(sequence_estimator_checks(LinearChainCRF))
     with pytest.raises(TypeError, match="derive it from SequenceLabeler"):
         next(sequence_estimator_checks(LogisticRegression()))
+    with pytest.raises(TypeError, match="estimator is None; expected an instance"):
+        check_sequence_estimator(None)
 
 
 def test_tags_decide_what_is_asked():
