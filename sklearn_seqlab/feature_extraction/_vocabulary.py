@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -29,7 +30,7 @@ class _Closed(dict):
         return -1
 
 
-class AttributeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class AttributeVectorizer(ABC, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Base of the vectorisers: one vocabulary, one CSR matrix per sequence.
 
     A subclass says in `_attributes` which names a sequence has; this class learns the vocabulary and builds
@@ -105,9 +106,9 @@ class AttributeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys
     def _plan(self):
         """Check the parameters; what is returned goes to every call of `_attributes`."""
 
+    @abstractmethod
     def _attributes(self, sequence, s: int, plan, vocabulary: dict[str, int]):
         """Columns of all attributes, step by step; their values, None if all are 1; how many per step."""
-        raise NotImplementedError
 
     def _learn(self, X, plan=None):
         vocabulary = _Growing()
