@@ -72,6 +72,6 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def _disown_blas() -> None:
-    """Let any thread change the limit: threadpoolctl (since 3.7) leaves it to the one that set it."""
+    """Let any thread change the limit: threadpoolctl (seen in 3.8) leaves it to the one that set it."""
     for library in _blas_controller.lib_controllers:
         getattr(library, "clear_controlling_thread", lambda: None)()
