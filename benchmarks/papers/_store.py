@@ -19,11 +19,14 @@ class FoldScores:
     def __init__(self, table: str, keys: list[str], values: list[str]):
         self.path = FOLDER / "results" / f"{table}.csv"
         self.keys, self.values = keys, values
-        self.records: dict[tuple[str, ...], dict[str, str]] = {}
-        if self.path.exists():
-            with self.path.open(newline="") as file:
-                for record in csv.DictReader(file):
-                    self.records[self._key(record)] = record
+        self.records = self._read()
+        self.added: dict[tuple[str, ...], dict[str, str]] = {}
+
+    def _read(self) -> dict[tuple[str, ...], dict[str, str]]:
+        if not self.path.exists():
+            return {}
+        with self.path.open(newline="") as file:
+            return {self._key(record): record for record in csv.DictReader(file)}
 
     def _key(self, record: dict) -> tuple[str, ...]:
         return tuple(str(record[key]) for key in self.keys)
@@ -31,8 +34,11 @@ class FoldScores:
     def add(self, **record) -> None:
         record = {key: str(value) for key, value in record.items()} | {"date": date.today().isoformat()}
         self.records[self._key(record)] = record
+        self.added[self._key(record)] = record
 
     def save(self) -> None:
+        """Write what this run added into the file as it is now: runs of other rows may go on beside it."""
+        self.records = self._read() | self.added
         self.path.parent.mkdir(exist_ok=True)
         with self.path.open("w", newline="") as file:
             writer = csv.DictWriter(file, [*self.keys, *self.values, "date"])
