@@ -22,18 +22,13 @@ __all__ = ["SequencePipeline", "make_sequence_pipeline"]
 _FORWARDED = (
     "joint_log_likelihood",
     "log_likelihood",
-    "lower_bound",
     "predict_boundary_proba",
-    "predict_latent",
     "predict_marginals",
     "predict_n_best",
     "predict_pairwise",
     "predict_segments",
     "sample",
-    "score_samples",
-    "staged_decision_function",
     "staged_predict",
-    "staged_predict_proba",
 )
 """Methods (X, ...) of sequence labellers that scikit-learn's pipeline does not know."""
 
