@@ -28,9 +28,10 @@ _FORWARDED = (
     "predict_pairwise",
     "predict_segments",
     "sample",
+    "score_samples",
     "staged_predict",
 )
-"""Methods (X, ...) of sequence labellers that scikit-learn's pipeline does not know."""
+"""Methods (X, ...) of sequence labellers that scikit-learn's pipeline does not know, or would run on bare steps."""
 
 
 def _last_step_has(name: str) -> Callable[[Any], bool]:
