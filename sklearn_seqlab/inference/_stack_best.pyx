@@ -1,0 +1,58 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: initializedcheck=False, freethreading_compatible=True
+"""Best configurations of stacks: the inside pass in the (max, +) algebra. What it fills, ``_stack_trace`` reads."""
+from libc.math cimport INFINITY
+
+from sklearn_seqlab.inference._stack_types cimport Shares, Stack
+from sklearn_seqlab.inference._vector cimport add
+
+cdef double ZERO = -INFINITY
+cdef double ONE = 0.0
+
+
+cdef inline double plus(double a, double b) noexcept nogil:
+    return a if a > b else b
+
+
+cdef inline double times(double a, double b) noexcept nogil:
+    return a + b
+
+
+cdef inline bint is_zero(double a) noexcept nogil:
+    return a == -INFINITY
+
+
+cdef inline double nats(double mass) noexcept nogil:
+    return mass
+
+
+cdef inline double lift_row(const double *scores, double *out, double mass, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(n):
+        out[k] = scores[k]
+    return 0.0
+
+
+cdef inline void leaf_forward(
+    double *inner, const double *local, const double *duration, double *upper, double *open, Py_ssize_t n,
+) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(n):
+        inner[k] += local[k]
+        if inner[k] + duration[k] > upper[k]:
+            upper[k] = inner[k] + duration[k]
+
+
+include "_stack_inside.pxi"
+
+
+cdef inline Py_ssize_t pick(const double *candidates, Py_ssize_t n, unsigned long long *seed) noexcept nogil:
+    """The best; the first of equals."""
+    cdef Py_ssize_t k, best = 0
+    for k in range(1, n):
+        if candidates[k] > candidates[best]:
+            best = k
+    return best
+
+
+include "_stack_trace.pxi"
