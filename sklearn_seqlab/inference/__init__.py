@@ -13,5 +13,7 @@ except ImportError as error:  # the compiled kernels are missing, or were built 
 
 from sklearn_seqlab.inference.chain import ChainScores
 from sklearn_seqlab.inference.packed_chains import PackedChains
+from sklearn_seqlab.inference.packed_stacks import PackedStacks
+from sklearn_seqlab.inference.stack_layout import StackLayout
 
-__all__ = ["ChainScores", "PackedChains", "chain"]
+__all__ = ["ChainScores", "PackedChains", "PackedStacks", "StackLayout", "chain"]
