@@ -205,7 +205,7 @@ def encode_levels(
         elif d == n_levels - 1 and not segment_bottom:
             concluded, said, may_repeat = np.ones_like(parent), given[d], True
         else:
-            differ, same = _neighbours(level, where.is_last)
+            differ, same = _neighbours(level)
             goes_on = same & (parent == 0)
             explicit_self[d] = (goes_on & (given[d] == 1)).any()
             may_repeat = bool(explicit_self[d]) if wishes[d] is None else bool(wishes[d])
@@ -294,7 +294,7 @@ def _close(said: np.ndarray, root: bool, where: _Places) -> np.ndarray:
         raise ValueError(
             f"{sequence}, level 0, time step {t}: the root ends, but it is one segment over the whole sequence."
         )
-    ends_above = np.logical_or.accumulate((said == 1) | where.is_last, axis=0)
+    ends_above = np.logical_or.accumulate(said == 1, axis=0)
     wrong = np.argwhere((said == 0) & ends_above)
     if len(wrong):
         d, row = wrong[0].tolist()
@@ -323,8 +323,11 @@ def _masks(labels: LabelCodes, rows: np.ndarray) -> np.ndarray:
     return masks
 
 
-def _neighbours(labels: LabelCodes, is_last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Whether the labels of a step and of the next are known to differ, and whether they are known and equal."""
+def _neighbours(labels: LabelCodes) -> tuple[np.ndarray, np.ndarray]:
+    """Whether the labels of a step and of the next are known to differ, and whether they are known and equal.
+
+    Sequences lie end to end, so at the last step of one this is about two of them and means nothing.
+    """
     codes = labels.codes
     differ, same = np.zeros(len(codes), dtype=bool), np.zeros(len(codes), dtype=bool)
     stated = (codes >= 0) | (codes == UNSEEN)
@@ -336,7 +339,7 @@ def _neighbours(labels: LabelCodes, is_last: np.ndarray) -> tuple[np.ndarray, np
         is_set = codes == CANDIDATES
         rows = np.flatnonzero((is_set[:-1] | is_set[1:]) & readable[:-1] & readable[1:])
         differ[rows] = ~(_masks(labels, rows) & _masks(labels, rows + 1)).any(axis=1)
-    return differ & ~is_last, same & ~is_last
+    return differ, same
 
 
 def _check_one_label(

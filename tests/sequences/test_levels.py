@@ -280,6 +280,13 @@ def test_forms_are_mixed_freely():
     assert taken.self_transitions == codes.self_transitions == (False, True)
 
 
+def test_complete_means_all_labels_and_all_ends():
+    y = [["a", "b"], ["a", None], (["a", "a"], [1, 1]), ["a", "a"], (["a", {"a", "b"}], [0, 1])]
+    codes = encode_levels(y, segment_bottom=True)
+    assert codes.is_complete().tolist() == [True, False, True, False, False]
+    assert encode_levels(y).is_complete().tolist() == [True, False, True, True, False]
+
+
 # ---- conclusions ----------------------------------------------------------------------------------------------
 
 
@@ -451,6 +458,14 @@ def test_nothing_is_written_and_memory_may_be_read_only():
             ValueError,
             "level 1, time step 1: no segment",
         ),
+        (
+            [([["a", "x"], ["a", "y"], ["a", "y"], ["a", "y"]], [[None, 0]] + [[None, 1]] * 3)],
+            {"segment_bottom": False},
+            ValueError,
+            r"level 1, time step 1: the label is 'y', but at time step 0 it is 'x'",
+        ),
+        ([("a", [1, 0], "a", "b")], {}, TypeError, r"y\[0\]\[1\] is \[1, 0\].*must be a set or frozenset"),
+        ([("a", ["b", "c"])], {}, ValueError, r"y\[0\] has 2 labels, but X\[0\] has 4"),
         ([[(0, 0, 2, ["a"])]], {}, TypeError, r"y\[0\]\[0\] is \['a'\]"),
     ],
 )
