@@ -5,16 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 
 from sklearn_seqlab.sequences import CANDIDATES, MISSING, LabelCodes, encode_labels, read_weights
-from sklearn_seqlab.sequences._batch import as_items
+from sklearn_seqlab.sequences._level_forms import split_levels
 
-__all__ = ["AlignedLabels", "align", "check_weights", "label_positions", "split_levels", "undefined"]
+__all__ = ["AlignedLabels", "align", "check_weights", "label_positions", "undefined"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,47 +99,6 @@ def align(
         weight=check_weights(sample_weight, n_sequences),
         classes=classes,
     )
-
-
-def split_levels(y: Iterable[Any], level: int | None, name: str) -> list[list[Any]]:
-    """One list of 1-D label sequences per level; ``level`` picks one of them."""
-    items = as_items(y, name=name, wish="(n_timesteps,) or (n_timesteps, n_levels) of labels per sequence")
-    if level is not None and (isinstance(level, bool) or not isinstance(level, Integral)):
-        raise TypeError(f"level is {level!r}; expected an int or None.")
-    columns = [_columns(item, f"{name}[{s}]") for s, item in enumerate(items)]
-    n_levels = len(columns[0])
-    for s, found in enumerate(columns):
-        if len(found) != n_levels:
-            raise ValueError(f"{name}[{s}] has {len(found)} level(s), but {name}[0] has {n_levels}.")
-    if level is None:
-        return [[found[d] for found in columns] for d in range(n_levels)]
-    if not -n_levels <= level < n_levels:
-        raise ValueError(f"level is {level}, but {name} has {n_levels} level(s).")
-    return [[found[level] for found in columns]]
-
-
-def _columns(item: Any, label: str) -> list[Any]:
-    """The levels of one sequence as 1-D label sequences (a 1-D one is its own only level)."""
-    if hasattr(item, "iloc") and getattr(item, "ndim", 1) == 2:
-        columns = [item.iloc[:, d] for d in range(item.shape[1])]
-    elif isinstance(item, np.ndarray) and item.ndim == 2:
-        columns = [item[:, d] for d in range(item.shape[1])]
-    elif (
-        isinstance(item, list | tuple)
-        and item
-        and all(isinstance(r, list | tuple | np.ndarray) for r in item)
-    ):
-        widths = {len(row) for row in item}
-        if len(widths) > 1:
-            raise ValueError(
-                f"{label} has rows of {sorted(widths)} labels; expected (n_timesteps, n_levels)."
-            )
-        columns = [[row[d] for row in item] for d in range(widths.pop())]
-    else:
-        return [item]
-    if not columns:
-        raise ValueError(f"{label} has 0 levels; at least one is needed.")
-    return columns
 
 
 def _align_level(

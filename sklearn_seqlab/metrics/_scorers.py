@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from sklearn_seqlab.metrics._alignment import check_weights, split_levels, undefined
+from sklearn_seqlab.metrics._alignment import check_weights, undefined
 from sklearn_seqlab.metrics._segments import segment_f1_score
 from sklearn_seqlab.metrics._steps import (
     hamming_loss,
@@ -26,6 +26,7 @@ from sklearn_seqlab.metrics._steps import (
     step_f1_score,
 )
 from sklearn_seqlab.sequences import MISSING, encode_labels
+from sklearn_seqlab.sequences._level_forms import split_levels
 
 __all__ = [
     "SequenceScorer",

@@ -1,4 +1,4 @@
-"""Stage 1: lists of sequences in, packed batches and label codes out; segments and tag schemes."""
+"""Stage 1: lists of sequences in, packed batches and codes of labels and levels out; segments, tag schemes."""
 
 from sklearn_seqlab.sequences._batch import PackedBatch, as_csr, pack, unpack
 from sklearn_seqlab.sequences._bio import bio_to_segments, segments_to_bio
@@ -10,7 +10,14 @@ from sklearn_seqlab.sequences._labels import (
     check_label_names,
     encode_labels,
 )
-from sklearn_seqlab.sequences._segments import labels_to_segments, segments_to_labels
+from sklearn_seqlab.sequences._levels import LevelCodes, encode_levels
+from sklearn_seqlab.sequences._segments import (
+    PackedSegments,
+    labels_to_segments,
+    rows_of_segments,
+    segments_of,
+    segments_to_labels,
+)
 from sklearn_seqlab.sequences._weights import class_weights, read_weights
 
 __all__ = [
@@ -18,15 +25,20 @@ __all__ = [
     "MISSING",
     "UNSEEN",
     "LabelCodes",
+    "LevelCodes",
     "PackedBatch",
+    "PackedSegments",
     "as_csr",
     "bio_to_segments",
     "check_label_names",
     "class_weights",
     "encode_labels",
+    "encode_levels",
     "labels_to_segments",
     "pack",
     "read_weights",
+    "rows_of_segments",
+    "segments_of",
     "segments_to_bio",
     "segments_to_labels",
     "unpack",

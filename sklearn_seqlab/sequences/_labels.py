@@ -219,7 +219,7 @@ class _Reader:
         known: list[Any] = []
         sets: list[tuple[int, list[Any]]] = []
         for t, element in enumerate(elements):
-            if _is_missing(element):
+            if is_missing(element):
                 codes[t] = MISSING
             elif isinstance(element, set | frozenset):
                 codes[t] = CANDIDATES
@@ -303,7 +303,7 @@ def check_label_names(names: Iterable[Any], classes: np.ndarray, argument: str) 
             raise TypeError(f"{argument} names {name!r}, but the labels of y are of type {kind}.")
 
 
-def _is_missing(element: Any) -> bool:
+def is_missing(element: Any) -> bool:
     if element is None or type(element).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(element, float | np.floating) and bool(np.isnan(element))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import pairwise
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sklearn_seqlab.sequences._labels import encode_sequence
 
-__all__ = ["labels_to_segments", "segments_to_labels"]
+__all__ = ["PackedSegments", "labels_to_segments", "rows_of_segments", "segments_of", "segments_to_labels"]
 
 Segment = tuple[int, int, Any]
 
@@ -136,3 +136,76 @@ def find_runs(codes: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.nd
     stops = np.append(starts[1:], len(codes))
     has_label = codes[starts] >= 0
     return starts[has_label], stops[has_label]
+
+
+class PackedSegments(NamedTuple):
+    """The segments of one level of a packed batch, by sequence and then by time.
+
+    Attributes
+    ----------
+    sequence : ndarray of shape (n_segments,), dtype=intp
+    start, stop : ndarray of shape (n_segments,), dtype=intp
+        Time steps within the sequence, half open; ``stop - start`` is the duration.
+    code : ndarray of shape (n_segments,), dtype=intp
+        Position of the label among the classes.
+    """
+
+    sequence: np.ndarray
+    start: np.ndarray
+    stop: np.ndarray
+    code: np.ndarray
+
+
+def segments_of(codes: np.ndarray, ends: np.ndarray, offsets: np.ndarray) -> PackedSegments:
+    """Cut packed labels at known ends.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_total,), dtype=intp
+        A known label at every step, the same at all steps of a segment.
+    ends : ndarray of shape (n_total,), dtype=bool or int8
+        Whether a segment has its last step here; true at the last step of every sequence.
+    offsets : ndarray of shape (n_sequences + 1,), dtype=intp
+
+    Returns
+    -------
+    segments : PackedSegments
+
+    Raises
+    ------
+    ValueError
+        If a label or an end is not known, or if no segment ends where a sequence does.
+
+    Notes
+    -----
+    Linear in the number of time steps.
+    """
+    if (np.asarray(codes) < 0).any() or (np.asarray(ends) < 0).any():
+        raise ValueError("segments_of needs every label and every end; some are not known.")
+    last = np.flatnonzero(ends)
+    if not np.isin(offsets[1:] - 1, last).all():
+        raise ValueError("no segment ends at the last time step of some sequence.")
+    start = np.concatenate([[0], last[:-1] + 1]).astype(np.intp)
+    sequence = np.searchsorted(offsets, last, side="right") - 1
+    first = np.asarray(offsets)[sequence]
+    return PackedSegments(sequence, start - first, last + 1 - first, np.asarray(codes)[last])
+
+
+def rows_of_segments(segments: PackedSegments, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Packed labels and ends of segments that cover every step: the inverse of :func:`segments_of`.
+
+    Parameters
+    ----------
+    segments : PackedSegments
+        Trusted: by sequence and then by time, without gap or overlap.
+    offsets : ndarray of shape (n_sequences + 1,), dtype=intp
+
+    Returns
+    -------
+    codes : ndarray of shape (n_total,), dtype=intp
+    ends : ndarray of shape (n_total,), dtype=int8
+    """
+    codes = np.repeat(segments.code, segments.stop - segments.start)
+    ends = np.zeros(len(codes), dtype=np.int8)
+    ends[np.asarray(offsets)[segments.sequence] + segments.stop - 1] = 1
+    return codes, ends

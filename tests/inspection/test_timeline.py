@@ -30,6 +30,42 @@ def test_true_above_predicted_with_missing_labels_left_white():
     assert legend == ["a", "b"]
 
 
+def test_levels_have_pairs_of_rows_that_stand_apart():
+    y_true = np.array([["day", 1], ["day", 2], ["night", 2]], dtype=object)
+    y_pred = np.array([["day", 1], ["night", 1], ["night", 2]], dtype=object)
+    display = TimelineDisplay.from_predictions(y_true, y_pred)
+    assert list(display.rows) == [
+        "level 0, true",
+        "level 0, predicted",
+        "level 1, true",
+        "level 1, predicted",
+    ]
+    tops = {name: round(y, 1) for name, y in zip(display.rows, display.ax_.get_yticks(), strict=True)}
+    assert list(tops.values()) == [3.9, 2.9, 1.5, 0.5] and display.ax_.get_ylim() == (0, 4.4)
+    assert bands(display)[:4] == [(0, 2, 3.5), (2, 3, 3.5), (0, 1, 2.5), (1, 3, 2.5)]
+    assert bands(display)[4:] == [(0, 1, 1.1), (1, 3, 1.1), (0, 2, 0.1), (2, 3, 0.1)]
+    assert [text.get_text() for text in display.ax_.get_legend().get_texts()] == ["day", "night", "1", "2"]
+    colors = [tuple(c.get_facecolor()[0]) for c in display.ax_.collections]
+    assert len(set(colors)) == 4 and colors[0] == colors[2] and colors[4] == colors[6]
+    named = TimelineDisplay.from_predictions(None, y_pred, level_names=["part", "number"])
+    assert list(named.rows) == ["part, predicted", "number, predicted"]
+
+
+@pytest.mark.parametrize(
+    ("y_true", "options", "message"),
+    [
+        (["a", "b"], {}, r"y_true has 1 level\(s\), but y_pred has 2"),
+        ([["a", 1]], {}, "y_true has 1 labels, but y_pred has 2"),
+        ([["a", 1]] * 2, {"level_names": ["only"]}, r"level_names has 1 names for 2 level\(s\)"),
+    ],
+)
+def test_levels_that_do_not_fit(y_true, options, message):
+    with pytest.raises(ValueError, match=message):
+        TimelineDisplay.from_predictions(y_true, [["a", 1], ["a", 2]], **options)
+    with pytest.raises(ValueError, match="row_levels has 1 entries, but there are 2 rows"):
+        TimelineDisplay({"p": ["a"], "q": ["a"]}, classes=["a"], row_levels=[0]).plot()
+
+
 def test_colors_can_be_chosen_and_labels_keep_theirs_in_both_rows():
     display = TimelineDisplay.from_predictions([1, 2], [2, 1], colors={2: "black"})
     colors = [tuple(c.get_facecolor()[0]) for c in display.ax_.collections]

@@ -100,6 +100,13 @@ def test_level_picks_a_column_of_any_container():
         assert_allclose(micro_accuracy_score(y_true, y_pred), 3 / 6)
 
 
+def test_labels_may_come_with_ends_but_not_as_segments():
+    pair = [(["a", "b"], [1, 1]), (["a", "a"], [0, 1])]
+    assert micro_accuracy_score(pair, [["a", "a"], ["a", "a"]]) == 3 / 4
+    with pytest.raises(ValueError, match=r"y_true\[0\] is a list of segments; expected labels, one per time"):
+        micro_accuracy_score([[(0, 0, 2, "a")]], [["a", "a"]])
+
+
 def test_one_dimensional_labels_are_level_zero():
     y_true, y_pred = [["a", "b"]], [["a", "a"]]
     assert micro_accuracy_score(y_true, y_pred, level=0) == micro_accuracy_score(y_true, y_pred) == 0.5
