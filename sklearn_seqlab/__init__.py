@@ -1,7 +1,8 @@
 """Sequence labelling with a scikit-learn interface: a label for every time step of every sequence."""
 
 from sklearn_seqlab._version import __version__
-from sklearn_seqlab.crf import LinearChainCRF
+from sklearn_seqlab.crf import LinearChainCRF, SemiCRF
+from sklearn_seqlab.hierarchical import HSCRFClassifier
 from sklearn_seqlab.stepwise import StepwiseClassifier
 
-__all__ = ["LinearChainCRF", "StepwiseClassifier", "__version__"]
+__all__ = ["HSCRFClassifier", "LinearChainCRF", "SemiCRF", "StepwiseClassifier", "__version__"]

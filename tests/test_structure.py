@@ -25,7 +25,8 @@ STAGES = [
     {"solvers"},  # minimise an objective
     {"metrics"},  # scores over lists of label sequences
     {"base"},  # what every estimator is
-    {"_chain_labeler"},  # what every estimator over chains is
+    {"_chain_labeler", "_hierarchy_labeler"},  # what every estimator over chains, over segments predicts
+    {"_hierarchy_fit"},  # how those over segments learn
     MODELS,
     {"preprocessing"},
     {"feature_extraction"},

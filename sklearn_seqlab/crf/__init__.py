@@ -1,5 +1,6 @@
-"""Conditional random fields whose labels form chains."""
+"""Conditional random fields over chains of labels or of segments."""
 
 from sklearn_seqlab.crf._linear_chain import LinearChainCRF
+from sklearn_seqlab.crf._semi_crf import SemiCRF
 
-__all__ = ["LinearChainCRF"]
+__all__ = ["LinearChainCRF", "SemiCRF"]

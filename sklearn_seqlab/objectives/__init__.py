@@ -2,16 +2,35 @@
 
 from sklearn_seqlab.objectives._chain_likelihood import ChainLogLikelihood
 from sklearn_seqlab.objectives._chain_scores import ChainCoefficients, assemble_chains, check_coefficients
+from sklearn_seqlab.objectives._hierarchy_engines import StackEngine, choose_engine, make_engine
+from sklearn_seqlab.objectives._hierarchy_likelihood import (
+    HierarchyLogLikelihood,
+    KnownConfiguration,
+    hierarchy_doubles_per_step,
+)
+from sklearn_seqlab.objectives._hierarchy_scores import Chunk, assemble_cliques, duration_curve
+from sklearn_seqlab.objectives._hierarchy_shape import HierarchyShape, Level
 from sklearn_seqlab.objectives._linear import linear_scores, make_features, observed_pairs
 from sklearn_seqlab.objectives._penalties import ElasticNet
 
 __all__ = [
     "ChainCoefficients",
     "ChainLogLikelihood",
+    "Chunk",
     "ElasticNet",
+    "HierarchyLogLikelihood",
+    "HierarchyShape",
+    "KnownConfiguration",
+    "Level",
+    "StackEngine",
     "assemble_chains",
+    "assemble_cliques",
     "check_coefficients",
+    "choose_engine",
+    "duration_curve",
+    "hierarchy_doubles_per_step",
     "linear_scores",
+    "make_engine",
     "make_features",
     "observed_pairs",
 ]

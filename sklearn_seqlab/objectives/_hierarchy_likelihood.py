@@ -112,6 +112,10 @@ class HierarchyLogLikelihood:
         self.parts = self._cut()
         self._known_gradient = self._sum_known()
 
+    @property
+    def n_sequences(self) -> int:
+        return self.batch.n_sequences
+
     def split(self, coef: np.ndarray) -> tuple[np.ndarray, Tables]:
         """Feature weights (n_columns, n_features) and tables of a coefficient vector."""
         node, tables = np.split(coef, [self.features.n_coef])

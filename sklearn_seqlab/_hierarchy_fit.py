@@ -1,0 +1,271 @@
+"""The learning half of every estimator whose labels form segments or a hierarchy of segments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from sklearn_seqlab import _parallel
+from sklearn_seqlab._hierarchy_labeler import narrow_by
+from sklearn_seqlab._progress import Progress
+from sklearn_seqlab.objectives import (
+    HierarchyLogLikelihood,
+    HierarchyShape,
+    KnownConfiguration,
+    Level,
+    choose_engine,
+)
+from sklearn_seqlab.sequences import LevelCodes, PackedBatch
+from sklearn_seqlab.solvers import SolverOutcome, lbfgs, stochastic
+
+__all__ = [
+    "HierarchyFit",
+    "allowed_children",
+    "allowed_moves",
+    "check_names",
+    "explicit_length",
+    "known_lengths",
+    "make_levels",
+    "per_level",
+]
+
+# "observed" durations: up to so many steps all lengths are explicit, beyond it up to this quantile of the lengths
+_SHORT, _QUANTILE = 50, 0.95
+
+
+@dataclass(frozen=True, eq=False)
+class HierarchyFit:
+    """What a fit found, ready to be assigned."""
+
+    shape: HierarchyShape
+    blocks: dict[str, Any]
+    engine: str
+    outcome: SolverOutcome
+    n_redone: int
+
+    @classmethod
+    def run(
+        cls,
+        estimator: Any,
+        batch: PackedBatch,
+        codes: LevelCodes,
+        weight: np.ndarray,
+        shape: HierarchyShape,
+        engine: str = "auto",
+        start: dict[str, Any] | None = None,
+    ) -> HierarchyFit:
+        """Learn the coefficients of a shape with the estimator's ``C``, solver and tolerances.
+
+        Raises
+        ------
+        ValueError
+            If no sequence of positive weight says anything.
+        InfeasibleSequenceError
+            If the labels of a sequence fit no configuration.
+        """
+        complete = codes.is_complete()
+        counts = np.flatnonzero((weight > 0) & codes.is_informative())
+        if not len(counts):
+            raise ValueError("y holds no label where sample_weight is positive: nothing to learn from.")
+        order = counts[np.argsort(~complete[counts], kind="stable")]
+        known = codes.take(order)
+        engine = choose_engine(shape, engine)
+        name = type(estimator).__name__
+        with _parallel.one_blas_thread(), Progress(estimator.verbose, name, estimator.max_iter) as progress:
+            objective = HierarchyLogLikelihood(
+                batch.take(order),
+                KnownConfiguration(narrow_by(known, shape), complete[order]),
+                shape,
+                weight=weight[order],
+                C=estimator.C,
+                engine=engine,
+                numerics=estimator.numerics,
+                numbers=order,
+                n_jobs=estimator.n_jobs,
+            )
+            coef = np.zeros(objective.n_coef)
+            if start is not None:
+                coef = _warm(objective, shape, start, batch.n_features)
+            options = {"max_iter": estimator.max_iter, "tol": estimator.tol, "callback": progress}
+            if estimator.solver == "lbfgs":
+                outcome = lbfgs(objective, coef, **options)
+            else:
+                outcome = stochastic(
+                    objective,
+                    coef,
+                    method=estimator.solver,
+                    eta0=estimator.eta0,
+                    batch_size=estimator.batch_size,
+                    average=estimator.average,
+                    random_state=estimator.random_state,
+                    **options,
+                )
+        blocks = shape.blocks(*objective.split(outcome.coef))
+        return cls(shape, blocks, engine, outcome, objective.n_redone)
+
+    def structure(self, codes: LevelCodes) -> dict[str, Any]:
+        """What prediction needs beside the public attributes, in plain types."""
+        levels = [asdict(level) for _, level in self.shape.labelled()]
+        for level in levels:
+            level["segment_features"] = list(level["segment_features"])
+            level["edge_features"] = list(level["edge_features"])
+        return {
+            "levels": levels,
+            "persists": self.shape.persists,
+            "has_root": self.shape.has_root,
+            "is_flat": codes.is_flat,
+            "self_transitions": [bool(may) for may in codes.self_transitions],
+            "engine": self.engine,
+        }
+
+
+def per_level(value: Any, n_levels: int, name: str, atoms: tuple[type, ...]) -> list[Any]:
+    """One value per level: an atom counts for all, a list or tuple has one entry per level.
+
+    Raises
+    ------
+    ValueError
+        If the number of entries is not ``n_levels``.
+    """
+    if value is None or isinstance(value, atoms):
+        return [value] * n_levels
+    entries = list(value)
+    if len(entries) != n_levels:
+        raise ValueError(f"{name} has {len(entries)} entries, but there are {n_levels} levels below the root.")
+    return entries
+
+
+def known_lengths(codes: LevelCodes, level: int) -> tuple[np.ndarray, np.ndarray]:
+    """Lengths in time steps, and labels, of the segments of which both ends and the label are known."""
+    ends, label = codes.ends[level], codes.levels[level].codes
+    stops = np.flatnonzero(ends == 1) + 1
+    starts = np.concatenate([[0], stops[:-1]])
+    unknown = np.concatenate([[0], np.cumsum(ends < 0)])
+    is_known = (unknown[stops] == unknown[starts]) & (label[starts] >= 0)
+    return (stops - starts)[is_known], label[starts][is_known]
+
+
+def explicit_length(lengths: np.ndarray) -> int:
+    """How many durations to make explicit: the longest, or where that is long a quantile of all."""
+    if not len(lengths):
+        return _SHORT
+    longest = int(lengths.max())
+    if longest <= _SHORT:
+        return longest
+    return max(_SHORT, int(np.ceil(np.quantile(lengths, _QUANTILE))))
+
+
+def allowed_children(codes: LevelCodes, above: int) -> np.ndarray:
+    """Pairs of a state and one below it that some time step may have, bool (n_states, n_states below)."""
+    n_above, n_below = codes.levels[above].n_labels, codes.levels[above + 1].n_labels
+    allowed = np.zeros((n_above, n_below), dtype=bool)
+    for upper, lower in _informative_masks(codes, [above, above + 1]):
+        allowed |= (upper.T.astype(np.float64) @ lower) > 0
+    return allowed
+
+
+def allowed_moves(codes: LevelCodes, level: int, parents: int | None) -> np.ndarray:
+    """Moves at a level that some pair of neighbouring steps may have, bool (n_parents, n_states, n_states)."""
+    n_states = codes.levels[level].n_labels
+    n_parents = 1 if parents is None else codes.levels[parents].n_labels
+    allowed = np.zeros((n_parents, n_states, n_states), dtype=bool)
+    levels = [level] if parents is None else [level, parents]
+    inner = np.ones(len(codes.ends[level]), dtype=bool)
+    inner[codes.offsets[1:] - 1] = False
+    may_move = inner & (codes.ends[level] != 0)
+    if parents is not None:
+        may_move &= codes.ends[parents] != 1
+    rows = 0
+    for masks in _informative_masks(codes, levels):
+        own = masks[0].astype(np.float64)
+        here = may_move[rows : rows + len(own)]
+        before, after = np.flatnonzero(here[:-1]), np.flatnonzero(here[:-1]) + 1
+        rows += len(own)
+        for p in range(n_parents):
+            under = np.ones(len(before)) if parents is None else masks[1][before, p] * masks[1][after, p]
+            allowed[p] |= ((own[before] * under[:, None]).T @ own[after]) > 0
+    return allowed
+
+
+def _informative_masks(codes: LevelCodes, levels: Sequence[int]) -> Any:
+    """Allowed labels of some levels, sequence by sequence; all False where nothing is known of a sequence."""
+    informative = codes.is_informative()
+    for s in range(codes.n_sequences):
+        start, stop = int(codes.offsets[s]), int(codes.offsets[s + 1])
+        masks = [codes.levels[d].allowed(start, stop) for d in levels]
+        yield masks if informative[s] else [np.zeros_like(mask) for mask in masks]
+
+
+def _warm(objective: HierarchyLogLikelihood, shape: HierarchyShape, start: dict[str, Any], n_features: int) -> np.ndarray:
+    """The last solution as a start, provided that it has the same blocks; forbidden moves count as zero."""
+    try:
+        coef = objective.join(*shape.unblock(start, n_features))
+    except ValueError:
+        return np.zeros(objective.n_coef)
+    return np.where(np.isfinite(coef), coef, 0.0)
+
+
+def make_levels(codes: LevelCodes, options: dict[str, list[Any]], segment_bottom: bool, root: bool) -> list[Level]:
+    """The levels that carry labels, with durations resolved against the known segments.
+
+    Parameters
+    ----------
+    codes : LevelCodes
+    options : dict
+        "duration", "max_duration", "segment_features" and "edge_features", each a list with an entry per level
+        below the root.
+    segment_bottom : bool
+    root : bool
+        Whether the first labelled level is the root.
+    """
+    levels = []
+    for d, own in enumerate(codes.levels):
+        if root and d == 0:
+            levels.append(Level(own.n_labels))
+            continue
+        k = d - root
+        is_step = d == codes.n_levels - 1 and not segment_bottom
+        lengths, _ = known_lengths(codes, d)
+        duration, wish = options["duration"][k], options["max_duration"][k]
+        max_duration, has_tail = wish, False
+        if is_step:
+            max_duration = None
+        elif wish == "observed":
+            max_duration, has_tail = explicit_length(lengths), True
+        elif wish is None and duration == "table":
+            max_duration, has_tail = int(lengths.max(initial=1)), True
+        levels.append(
+            Level(
+                n_states=own.n_labels,
+                is_step=is_step,
+                duration=duration,
+                max_duration=None if max_duration is None else int(max_duration),
+                has_tail=has_tail,
+                unit=float(lengths.mean()) if len(lengths) else 1.0,
+                segment_features=("sum",) if is_step else tuple(options["segment_features"][k]),
+                # a segment of one step weighs its only input once: more of the same would change the penalty alone
+                edge_features=tuple(
+                    kind for kind in options["edge_features"][k] if not (is_step and kind in ("start", "end"))
+                ),
+            )
+        )
+    return levels
+
+
+def check_names(names: Any, known: tuple[str, ...], parameter: str, least: int = 0) -> tuple[str, ...]:
+    """Names out of a known set, each once, in any list-like.
+
+    Raises
+    ------
+    ValueError
+        For another name, a repeated one, or too few.
+    """
+    given = (names,) if isinstance(names, str) else tuple(names)
+    if len(given) < least or len(set(given)) < len(given) or not set(given) <= set(known):
+        raise ValueError(
+            f"{parameter} is {names!r}; expected {'some' if least else 'any'} of {', '.join(map(repr, known))}."
+        )
+    return given

@@ -1,0 +1,362 @@
+"""The prediction half of every estimator whose labels form segments or a hierarchy of segments."""
+
+from __future__ import annotations
+
+from abc import ABCMeta
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
+
+from sklearn_seqlab import _parallel
+from sklearn_seqlab.base import SequenceLabeler, SequenceTags
+from sklearn_seqlab.metrics import micro_accuracy_score
+from sklearn_seqlab.objectives import (
+    Chunk,
+    HierarchyShape,
+    Level,
+    assemble_cliques,
+    hierarchy_doubles_per_step,
+    linear_scores,
+    make_engine,
+)
+from sklearn_seqlab.sequences import LevelCodes, PackedBatch, encode_levels
+
+__all__ = ["HierarchyLabeler", "narrow_by"]
+
+Segment = tuple[Any, ...]
+
+
+class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
+    """Decodes hierarchies of segments; a subclass learns them.
+
+    A subclass has the parameters ``decoding``, ``numerics`` and ``n_jobs``, and assigns what
+    ``_hierarchy_fit.HierarchyFit`` finds.
+    """
+
+    def __sklearn_tags__(self) -> SequenceTags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.missing_labels = True
+        tags.target_tags.candidate_sets = True
+        tags.likelihood = tags.sampling = tags.probabilities = True
+        tags.regularisation = "C"
+        return tags
+
+    def predict(self, X: Any, y_observed: Any = None) -> np.ndarray:
+        """Label every time step.
+
+        Parameters
+        ----------
+        X : list of array-like or sparse matrix of shape (n_timesteps, n_features)
+        y_observed : list or None, default=None
+            What is known already, in any form that ``fit`` takes; None in place of a whole sequence if nothing
+            is. Known labels come back exactly, and the rest is the best completion.
+
+        Returns
+        -------
+        y : object ndarray of shape (n_sequences,)
+            One array of shape (n_timesteps,) per sequence, or (n_timesteps, n_levels) if ``fit`` saw labels of
+            that shape.
+
+        Raises
+        ------
+        InfeasibleSequenceError
+            If no segmentation fits what is known.
+        ValueError
+            If ``X`` is not as in ``fit``, or ``y_observed`` holds an unknown label.
+
+        Notes
+        -----
+        ``decoding="marginal"`` takes the most probable label of each step and level by itself, which maximises
+        the expected number of right steps; together these may be a labelling of probability zero.
+        """
+        if self.decoding not in ("map", "marginal"):
+            raise ValueError(f"decoding is {self.decoding!r}; expected 'map' or 'marginal'.")
+        batch, known = self._pack_known(X, y_observed)
+        if self.decoding == "map":
+            states = self._map_chunks(batch, known, lambda engine: engine.viterbi()[0])
+        else:
+            states = self._map_chunks(batch, known, self._likeliest_states)
+        return batch.unpack(self._labels_of(np.concatenate(states, axis=1)))
+
+    def predict_segments(self, X: Any, y_observed: Any = None) -> list[list[Segment]]:
+        """The segments of the most probable configuration, whatever ``decoding`` says.
+
+        Parameters
+        ----------
+        X, y_observed
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        segments : list of n_sequences lists of (level, start, stop, label)
+            Half open, level by level from the top (0), in order of time; ``(start, stop, label)`` in a model of
+            one level.
+        """
+        batch, known = self._pack_known(X, y_observed)
+        parts = self._map_chunks(batch, known, lambda engine: engine.viterbi()[:2])
+        x, e = (np.concatenate([part[k] for part in parts], axis=1) for k in (0, 1))
+        top, classes = self._shape().top_level, self._level_classes()
+        found: list[list[Segment]] = [[] for _ in range(batch.n_sequences)]
+        for k, own in enumerate(classes):
+            stops = np.flatnonzero(e[top + k]) + 1
+            starts = np.concatenate([[0], stops[:-1]])
+            sequence = np.searchsorted(batch.offsets, starts, side="right") - 1
+            labels = own[x[top + k, starts]].tolist()
+            for s, a, b, label in zip(sequence, starts, stops, labels, strict=True):
+                segment = int(a - batch.offsets[s]), int(b - batch.offsets[s]), label
+                found[s].append(segment if self._is_single else (k, *segment))
+        return found
+
+    def predict_marginals(self, X: Any, y_observed: Any = None) -> list[list[np.ndarray]]:
+        """Probability of each label at each step and level, given the whole sequence.
+
+        Parameters
+        ----------
+        X, y_observed
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        marginals : list of n_sequences lists of n_levels ndarrays of shape (n_timesteps, n_labels)
+            Columns in the order of the level's ``classes_``.
+        """
+        batch, known = self._pack_known(X, y_observed)
+        shape = self._shape()
+        nodes = np.concatenate(self._map_chunks(batch, known, self._node_marginals))
+        by_level = [batch.unpack(nodes[:, shape.nodes(d)]) for d, _ in shape.labelled()]
+        return [[level[s] for level in by_level] for s in range(batch.n_sequences)]
+
+    def predict_boundary_proba(self, X: Any, y_observed: Any = None) -> np.ndarray:
+        """Probability that a segment ends with each step, given the whole sequence.
+
+        Parameters
+        ----------
+        X, y_observed
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        proba : object ndarray of shape (n_sequences,)
+            One array of shape (n_timesteps,) per sequence, or (n_timesteps, n_levels) as ``predict``.
+        """
+        batch, known = self._pack_known(X, y_observed)
+        ends = np.concatenate(self._map_chunks(batch, known, lambda engine: engine.boundaries()), axis=1)
+        ends = ends[self._shape().top_level :]
+        return batch.unpack(ends[0] if self._is_flat else np.ascontiguousarray(ends.T))
+
+    def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
+        """Log-probability of what is known of the labels and boundaries given the inputs.
+
+        Parameters
+        ----------
+        X : list of array-like or sparse matrix of shape (n_timesteps, n_features)
+        y : list
+            In any form that ``fit`` takes. The probabilities of all segmentations that fit are summed.
+
+        Returns
+        -------
+        log_likelihood : ndarray of shape (n_sequences,)
+            In nats; minus infinity where a label was not seen in ``fit`` or nothing fits, 0 where nothing is
+            known.
+        """
+        batch = self._pack(X)
+        known = self._encode(y, batch.offsets, name="y", unseen="mark")
+        narrow = narrow_by(known, self._shape())
+
+        def work(engine: Any, start: int, stop: int) -> np.ndarray:
+            log_z = engine.log_partition()
+            engine.raise_if_infeasible(log_z)
+            return engine.narrowed(*narrow(start, stop)).log_partition() - log_z
+
+        # rounding may leave a difference of equal sums above zero
+        return np.minimum(np.concatenate(self._map_chunks(batch, None, work, with_rows=True)), 0.0)
+
+    def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> list[np.ndarray]:
+        """Draw labellings from the model's distribution given the inputs.
+
+        Parameters
+        ----------
+        X : list of array-like or sparse matrix of shape (n_timesteps, n_features)
+        n_samples : int, default=1
+        random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        draws : list of n_samples object ndarrays of shape (n_sequences,)
+            Each as :meth:`predict` returns it.
+        """
+        if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(f"n_samples is {n_samples!r}; expected an integer of at least 1.")
+        batch = self._pack(X)
+        # a stream per chunk: draws do not depend on the order in which threads take the chunks
+        seeds = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=batch.n_sequences)
+
+        def work(engine: Any, start: int, stop: int) -> list[np.ndarray]:
+            s = int(np.searchsorted(batch.offsets, start))
+            return [x for x, _ in engine.sample(n_samples, int(seeds[s]))]
+
+        parts = self._map_chunks(batch, None, work, with_rows=True)
+        draws = [np.concatenate([part[k] for part in parts], axis=1) for k in range(n_samples)]
+        return [batch.unpack(self._labels_of(x)) for x in draws]
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Micro accuracy over the labelled steps.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (n_timesteps, n_features)
+        y : list
+            In any form that ``fit`` takes; what is not labelled is left out.
+        sample_weight : array-like of shape (n_sequences,), default=None
+
+        Returns
+        -------
+        score : float
+        """
+        level = getattr(self, "score_level", "all")
+        batch = self._pack(X)
+        known = self._encode(y, batch.offsets, name="y", unseen="mark", classes=None)
+        truth = _label_table(known)
+        predicted = self.predict(X)
+        if truth[0].ndim == 2:
+            predicted = [rows if rows.ndim == 2 else rows[:, None] for rows in predicted]
+        chosen = None if level == "all" else level
+        return micro_accuracy_score(truth, predicted, level=chosen, sample_weight=sample_weight)
+
+    @property
+    def _is_single(self) -> bool:
+        """Whether segments are given without their level."""
+        return False
+
+    @property
+    def _is_flat(self) -> bool:
+        """Whether labels are one-dimensional."""
+        return bool(self._structure["is_flat"])
+
+    def _level_classes(self) -> list[np.ndarray]:
+        return self.classes_
+
+    def _shape(self) -> HierarchyShape:
+        """Levels and topology, from the fitted attributes."""
+        kept, classes = self._structure, self._level_classes()
+        levels = [Level(**spec) for spec in kept["levels"]]
+        if not kept["has_root"]:
+            levels = [Level(1), *levels]
+        for k, own in enumerate(classes):
+            if levels[len(levels) - len(classes) + k].n_states != len(own):
+                raise ValueError(f"Level {k} has {len(own)} classes, but was fitted with another number.")
+        children = list(self.children_)
+        if not kept["has_root"]:
+            children = [np.ones((1, len(classes[0])), dtype=bool), *children]
+        return HierarchyShape(
+            tuple(levels), children, list(self.transition_mask_), kept["persists"], kept["has_root"]
+        )
+
+    def _pack_known(self, X: Any, y_observed: Any) -> tuple[PackedBatch, LevelCodes | None]:
+        batch = self._pack(X)
+        if y_observed is None:
+            return batch, None
+        return batch, self._encode(y_observed, batch.offsets, name="y_observed")
+
+    def _encode(self, y: Any, offsets: np.ndarray, **options: Any) -> LevelCodes:
+        kept = self._structure
+        options.setdefault("classes", self._level_classes())
+        return encode_levels(
+            y,
+            offsets,
+            n_levels=len(self._level_classes()),
+            root=kept["has_root"],
+            segment_bottom=kept["persists"],
+            self_transitions=tuple(kept["self_transitions"]),
+            flat_segments=self._is_single,
+            **options,
+        )
+
+    def _labels_of(self, x: np.ndarray) -> np.ndarray:
+        """States (n_levels, n_rows) as labels, (n_rows,) or (n_rows, n_labelled_levels)."""
+        top, classes = self._shape().top_level, self._level_classes()
+        columns = [own[x[top + k]] for k, own in enumerate(classes)]
+        if self._is_flat:
+            return columns[0]
+        if len({column.dtype.kind for column in columns}) == 1:
+            return np.column_stack(columns)
+        table = np.empty((x.shape[1], len(columns)), dtype=object)
+        for k, column in enumerate(columns):
+            table[:, k] = column.tolist()
+        return table
+
+    def _likeliest_states(self, engine: Any) -> np.ndarray:
+        nodes, shape = self._node_marginals(engine), self._shape()
+        x = np.zeros((shape.n_levels, len(nodes)), dtype=np.intp)
+        for d in range(shape.n_levels):
+            x[d] = nodes[:, shape.nodes(d)].argmax(axis=1)
+        return x
+
+    @staticmethod
+    def _node_marginals(engine: Any) -> np.ndarray:
+        log_z, shares, _ = engine.forward_backward()
+        engine.raise_if_infeasible(log_z)
+        return shares.step
+
+    def _map_chunks(
+        self,
+        batch: PackedBatch,
+        known: LevelCodes | None,
+        work: Callable[..., Any],
+        with_rows: bool = False,
+    ) -> list[Any]:
+        """``work`` on the engine of each chunk of sequences, on ``n_jobs`` threads."""
+        shape = self._shape()
+        node, tables = shape.unblock(self.coef_, batch.n_features)
+        by_feature = np.ascontiguousarray(node.T)
+        any_coef = {d: node[place].T for kind, d, place in shape.columns if kind == "any"}
+        narrow = None if known is None else narrow_by(known, shape)
+
+        def task(bound: tuple[int, int]) -> Any:
+            first, last = bound
+            start, stop = int(batch.offsets[first]), int(batch.offsets[last])
+            values = batch.values[start:stop] if any_coef else None
+            chunk = Chunk(values, batch.offsets[first : last + 1] - start, first)
+            scores = linear_scores(batch.values, by_feature, start, stop)
+            cliques = assemble_cliques(shape, scores, any_coef, tables, chunk)
+            engine = make_engine(self._structure["engine"], cliques, self.numerics)
+            engine.raise_if_overflown()
+            if narrow is not None:
+                engine = engine.narrowed(*narrow(start, stop))
+            return work(engine, start, stop) if with_rows else work(engine)
+
+        doubles = hierarchy_doubles_per_step(shape, int(batch.lengths.max()))
+        bounds = _parallel.chunk_bounds(batch.offsets, doubles)
+        with _parallel.one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
+            return _parallel.run(task, bounds, self.n_jobs)
+
+
+def narrow_by(known: LevelCodes, shape: HierarchyShape) -> Callable[[int, int], tuple[np.ndarray, np.ndarray]]:
+    """What is allowed and which ends are known in a run of rows, in the terms of the engines."""
+    top = shape.top_level
+
+    def narrow(start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+        allowed = np.ones((stop - start, shape.n_nodes), dtype=bool)
+        for k, level in enumerate(known.levels):
+            allowed[:, shape.nodes(top + k)] = level.allowed(start, stop)
+        ends = np.full((shape.n_levels, stop - start), -1, dtype=np.int8)
+        ends[top:] = known.ends[:, start:stop]
+        return allowed, ends
+
+    return narrow
+
+
+def _label_table(known: LevelCodes) -> list[np.ndarray]:
+    """Labels with None where missing or only candidates are known, per sequence."""
+    columns = []
+    for level in known.levels:
+        column = np.empty(len(level.codes), dtype=object)
+        labelled = level.codes >= 0
+        column[labelled] = level.classes[level.codes[labelled]].tolist()
+        columns.append(column)
+    table = columns[0] if known.is_flat else np.column_stack(columns)
+    return [table[a:b] for a, b in zip(known.offsets[:-1], known.offsets[1:], strict=True)]

@@ -1,0 +1,88 @@
+"""Which label may stand below which: given by the user, or read from the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sklearn_seqlab.sequences import check_label_names
+
+__all__ = ["prunable", "read_children"]
+
+
+def read_children(wish: Any, above: np.ndarray, below: np.ndarray, level: int) -> np.ndarray:
+    """Bool mask (n_labels above, n_labels below) of "full", a dict of labels or a mask.
+
+    Raises
+    ------
+    ValueError
+        If a mask does not fit the labels, or a label of ``above`` that occurs gets no child.
+    """
+    if isinstance(wish, str):
+        if wish != "full":
+            raise ValueError(f"children of level {level} is {wish!r}; expected 'observed', 'full', a dict or a mask.")
+        return np.ones((len(above), len(below)), dtype=bool)
+    if isinstance(wish, Mapping):
+        name = f"children of level {level}"
+        check_label_names(wish, above, name)
+        mask = np.zeros((len(above), len(below)), dtype=bool)
+        column = {label: k for k, label in enumerate(below.tolist())}
+        for row, label in enumerate(above.tolist()):
+            kids = wish.get(label, ())
+            if isinstance(kids, str | bytes) or not hasattr(kids, "__iter__"):
+                raise ValueError(f"{name}: {label!r} has {kids!r}; expected a collection of labels.")
+            check_label_names(kids, below, f"{name}, {label!r}")
+            mask[row, [column[kid] for kid in kids if kid in column]] = True
+    else:
+        mask = np.asarray(wish)
+        if mask.shape != (len(above), len(below)) or mask.dtype != bool:
+            raise ValueError(
+                f"children of level {level} has shape {mask.shape} and dtype {mask.dtype}; expected bool, "
+                f"{(len(above), len(below))}, for the labels of levels {level} and {level + 1}."
+            )
+        mask = mask.copy()
+    if not mask.any(axis=1).all():
+        label = above[int(np.argmin(mask.any(axis=1)))]
+        raise ValueError(f"children of level {level} gives the label {label!r} no child that occurs in y.")
+    return mask
+
+
+def prunable(
+    coef: dict[str, Any], children: list[np.ndarray], moves: list[np.ndarray], threshold: float, root: bool
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Children and transitions that are left where improbable ones are dropped.
+
+    Parameters
+    ----------
+    coef : dict
+        ``coef_`` of a model.
+    children : list of bool ndarray of shape (n_labels, n_labels below)
+    moves : list of bool ndarray of shape (n_labels above, n_labels, n_labels)
+        One per level below the root.
+    threshold : float
+    root : bool
+        Whether the first level of labels is the root.
+
+    Returns
+    -------
+    children, moves
+        Masks of the same shapes.
+    """
+    first = 1 if root else 0
+    initialisation, transition = coef["initialisation"][first:], coef["transition"][first:]
+    kept_children, kept_moves = [], []
+    for k, mask in enumerate(moves):
+        heavy = mask & (transition[k] >= threshold)
+        if k == 0 and not root:  # children of the dummy root stay
+            kept_moves.append(heavy)
+            continue
+        d = k - 1 if not root else k
+        into = heavy.any(axis=1)  # some transition into the child
+        kept = children[d] & ((initialisation[k] >= threshold) | into)
+        lonely = ~kept.any(axis=1)
+        kept[lonely] = children[d][lonely]
+        kept_children.append(kept)
+        kept_moves.append(heavy & kept[:, :, None] & kept[:, None, :])
+    return kept_children, kept_moves
