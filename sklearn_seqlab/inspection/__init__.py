@@ -1,6 +1,14 @@
 """Pictures and tables of what a fitted estimator learnt and does."""
 
+from sklearn_seqlab.inspection._durations import DurationDisplay
 from sklearn_seqlab.inspection._timeline import TimelineDisplay
+from sklearn_seqlab.inspection._transitions import TransitionGraphDisplay
 from sklearn_seqlab.inspection._weights import label_weights, label_weights_text
 
-__all__ = ["TimelineDisplay", "label_weights", "label_weights_text"]
+__all__ = [
+    "DurationDisplay",
+    "TimelineDisplay",
+    "TransitionGraphDisplay",
+    "label_weights",
+    "label_weights_text",
+]

@@ -37,7 +37,7 @@ def label_weights(estimator: Any, top: int | None = 5, *, feature_names: Any = N
     """
     if top is not None and (isinstance(top, bool) or not isinstance(top, Integral) or top < 1):
         raise ValueError(f"top is {top!r}; expected an integer of at least 1, or None for all.")
-    estimator, model = _unwrapped(estimator)
+    estimator, model = unwrapped(estimator)
     check_is_fitted(model)
     coef = model.coef_
     names = _feature_names(estimator, model, coef.shape[1], feature_names)
@@ -63,7 +63,7 @@ def label_weights_text(estimator: Any, top: int | None = 5, *, feature_names: An
     text : str
     """
     table = label_weights(estimator, top, feature_names=feature_names)
-    _, model = _unwrapped(estimator)
+    _, model = unwrapped(estimator)
     width = max(len(str(label)) for label in model.classes_)
     lines = []
     for label in model.classes_:
@@ -73,7 +73,7 @@ def label_weights_text(estimator: Any, top: int | None = 5, *, feature_names: An
     return "\n".join(lines)
 
 
-def _unwrapped(estimator: Any) -> tuple[Any, Any]:
+def unwrapped(estimator: Any) -> tuple[Any, Any]:
     """The estimator that a search chose, and the last step of a pipeline."""
     estimator = getattr(estimator, "best_estimator_", estimator)
     return estimator, estimator[-1] if isinstance(estimator, Pipeline) else estimator

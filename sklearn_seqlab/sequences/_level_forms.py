@@ -17,7 +17,7 @@ import numpy as np
 from sklearn_seqlab.sequences._batch import as_items
 from sklearn_seqlab.sequences._labels import is_missing
 
-__all__ = ["LevelForms", "read_forms", "split_levels"]
+__all__ = ["LevelForms", "read_forms", "shown_offsets", "split_levels"]
 
 UNKNOWN = -1
 """Where it is not known whether a segment ends."""
@@ -123,6 +123,16 @@ def split_levels(y: Iterable[Any], level: int | None, name: str) -> list[list[An
     if not -n_levels <= level < n_levels:
         raise ValueError(f"level is {level}, but {name} has {n_levels} level(s).")
     return [[found[level] for found in columns]]
+
+
+def shown_offsets(y: Iterable[Any], name: str, *, flat_segments: bool = False) -> np.ndarray:
+    """The lengths that sequences show of themselves, where X is not at hand; segments reach to their last stop."""
+    lengths: list[int] = []
+    for s, item in enumerate(as_items(y, name=name, wish=_WISH)):
+        one = _parse(item, f"{name}[{s}]", flat_segments)
+        stops = None if one.segments is None else [max(segment[2] for segment in one.segments)]
+        lengths += stops or _lengths([one], None, name)
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.intp)
 
 
 @dataclass

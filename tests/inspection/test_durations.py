@@ -1,0 +1,102 @@
+"""Durations: what is counted, and what is drawn."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from sklearn_seqlab.inspection import DurationDisplay
+
+plt = pytest.importorskip("matplotlib.pyplot")
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def counted(y, **options):
+    display = DurationDisplay.from_predictions(y, **options)
+    return {label: sorted(durations.tolist()) for label, durations in display.durations.items()}
+
+
+def test_runs_of_labels_are_counted_where_both_ends_are_known():
+    assert counted([["a", "a", "b", "a"], ["b", "b", "b"]]) == {"a": [1, 2], "b": [1, 3]}
+    # how far the segments beside a missing label reach is not known
+    assert counted([["a", "b", "b", None, "b", "a"]]) == {"a": [1, 1], "b": []}
+
+
+def test_forms_of_labels_and_segments():
+    table = [["x", "a"], ["x", "b"], ["y", "b"]]
+    assert counted([table]) == {"x": [2], "y": [1]}
+    assert counted([table], level=1) == {"a": [1], "b": [1, 1]}
+    assert counted([(["a", "a", "a"], [0, 1, 1])]) == {"a": [1, 2]}
+    assert counted([[(0, 2, "a"), (2, 3, "a"), (5, 9, "b")]]) == {"a": [1, 2], "b": [4]}
+    four = [(0, 0, 6, "x"), (1, 0, 1, "a"), (1, 1, 5, "b"), (1, 5, 6, "a")]
+    assert counted([four]) == {"x": [6]} and counted([four], level=1) == {"a": [1, 1], "b": [4]}
+
+
+def test_heights_are_shares_per_time_step():
+    display = DurationDisplay.from_predictions(
+        [["a", "a", "b", "a"]], [["a", "b", "b", "b"]], probabilities={"a": [0.25, 0.5, 0.25]}
+    )
+    a, b = display.axes_
+    assert [bar.get_height() for bar in a.patches if isinstance(bar, plt.Rectangle)] == [0.5, 0.5]
+    (line,) = a.lines
+    assert line.get_xdata().tolist() == [1, 2] and line.get_ydata().tolist() == [0.25, 0.5]
+    (stairs,) = (patch for patch in b.patches if not isinstance(patch, plt.Rectangle))
+    assert stairs.get_data().values.tolist() == [0, 0, 1] and not b.lines
+    assert a.get_title() == "a (n = 2)" and b.get_title() == "b (n = 1)"
+
+
+def test_long_durations_share_bins():
+    (ax,) = DurationDisplay({"a": [1, 2, 300]}).plot().axes_
+    bars = [(bar.get_x(), bar.get_width(), bar.get_height()) for bar in ax.patches]
+    assert len(bars) <= 30 and all(width == 10 for _, width, _ in bars)
+    assert_allclose(sum(width * height for _, width, height in bars), 1)
+
+
+def test_labels_are_chosen_and_one_that_does_not_occur_has_an_empty_panel():
+    display = DurationDisplay.from_predictions([["a", "b"]], labels=["c", "a"])
+    assert [ax.get_title() for ax in display.axes_] == ["c (n = 0)", "a (n = 1)"]
+
+
+@pytest.mark.parametrize("by_level", [False, True])
+def test_from_estimator_draws_what_was_learnt(by_level):
+    scores = np.add(np.log([[0.5, 0.1], [0.5, 0.9]]), [3.0, -700.0])
+    model = SimpleNamespace(
+        classes_=[np.array(["a", "b"])] if by_level else np.array(["a", "b"]),
+        duration_scores_=[scores] if by_level else scores,
+        predict_segments=lambda X: [[(0, 1, "a"), (1, 3, "b")]],
+    )
+    display = DurationDisplay.from_estimator(model, [np.zeros((3, 1))], [["a", "a", "b"]])
+    assert_allclose(display.probabilities["a"], [0.5, 0.5])
+    assert_allclose(display.probabilities["b"], [0.1, 0.9])
+    assert {label: d.tolist() for label, d in display.predicted.items()} == {"a": [1], "b": [2]}
+    del model.duration_scores_
+    assert DurationDisplay.from_estimator(model, [np.zeros((3, 1))], [["a", "a", "b"]]).probabilities is None
+
+
+def test_given_axes():
+    figure, ax = plt.subplots()
+    display = DurationDisplay.from_predictions([["a"]], ax=ax)
+    assert display.axes_[0] is ax and display.figure_ is figure
+    inside = DurationDisplay.from_predictions([list("abcde")], ax=ax)
+    assert len(inside.axes_) == 5 and inside.figure_ is figure
+    _, axes = plt.subplots(1, 2)
+    assert DurationDisplay.from_predictions([["a", "b"]], ax=axes).axes_.tolist() == axes.tolist()
+    with pytest.raises(ValueError, match="ax has 2 Axes, but there are 3 labels"):
+        DurationDisplay.from_predictions([["a", "b", "c"]], ax=axes)
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match=r"level is 1, but y_true has 1 level\(s\)"):
+        DurationDisplay.from_predictions([["a"]], level=1)
+    with pytest.raises(ValueError, match=r"y_true\[0\] is None"):
+        DurationDisplay.from_predictions([None])
+    with pytest.raises(ValueError, match=r"y_pred\[0\]\[0\] \(0:2\) and y_pred\[0\]\[1\] \(1:3\) overlap"):
+        DurationDisplay.from_predictions([["a"]], [[(0, 2, "a"), (1, 3, "a")]])
+    with pytest.raises(ValueError, match="durations names no label"):
+        DurationDisplay({}).plot()
