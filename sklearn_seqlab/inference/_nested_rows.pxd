@@ -80,6 +80,37 @@ cdef extern from *:
         SEQLAB_BY_LENGTH(n, SEQLAB_END)
     }
 
+    /* lam[s, u] = own[s] * ending[s, u] and stops[s, u] += alpha[s, u] * lam[s, u] */
+    static CYTHON_INLINE void seqlab_stop(
+        double *CYTHON_RESTRICT lam, double *CYTHON_RESTRICT stops, const double *CYTHON_RESTRICT own,
+        const double *CYTHON_RESTRICT alpha, const double *CYTHON_RESTRICT ending,
+        Py_ssize_t n_states, Py_ssize_t n)
+    {
+        Py_ssize_t s, u;
+        #define SEQLAB_STOP(N) for (s = 0; s < n_states; s++) for (u = 0; u < N; u++) { \
+            lam[s * N + u] = own[s] * ending[s * N + u]; \
+            stops[s * N + u] += alpha[s * N + u] * lam[s * N + u]; }
+        SEQLAB_BY_LENGTH(n, SEQLAB_STOP)
+    }
+
+    /* moves[s, u, v] += x[s, u] * y[s, v], over four pairs of x and y: loads and stores of moves bound this loop */
+    static CYTHON_INLINE void seqlab_count4(
+        double *CYTHON_RESTRICT moves, const double *const *x, const double *const *y,
+        Py_ssize_t n_states, Py_ssize_t n)
+    {
+        const double *CYTHON_RESTRICT a = x[0], *CYTHON_RESTRICT b = x[1];
+        const double *CYTHON_RESTRICT c = x[2], *CYTHON_RESTRICT d = x[3];
+        const double *CYTHON_RESTRICT p = y[0], *CYTHON_RESTRICT q = y[1];
+        const double *CYTHON_RESTRICT r = y[2], *CYTHON_RESTRICT w = y[3];
+        Py_ssize_t s, u, v;
+        #define SEQLAB_COUNT4(N) for (s = 0; s < n_states; s++) for (u = 0; u < N; u++) { \
+            const Py_ssize_t m = s * N; \
+            double *CYTHON_RESTRICT o = moves + (m + u) * N; \
+            for (v = 0; v < N; v++) o[v] += (a[m + u] * p[m + v] + b[m + u] * q[m + v]) \
+                                          + (c[m + u] * r[m + v] + d[m + u] * w[m + v]); }
+        SEQLAB_BY_LENGTH(n, SEQLAB_COUNT4)
+    }
+
     /* low[m] = smallest positive x[m] so far */
     static CYTHON_INLINE void seqlab_keep_low(
         double *CYTHON_RESTRICT low, const double *CYTHON_RESTRICT x, Py_ssize_t n)
@@ -112,6 +143,11 @@ cdef extern from *:
         double *out, const double *x, const double *matrix, Py_ssize_t n_states, Py_ssize_t n) noexcept nogil
     void end "seqlab_end"(
         double *delta, const double *alpha, const double *ending, Py_ssize_t n_states, Py_ssize_t n) noexcept nogil
+    void stop "seqlab_stop"(
+        double *lam, double *stops, const double *own, const double *alpha, const double *ending,
+        Py_ssize_t n_states, Py_ssize_t n) noexcept nogil
+    void count4 "seqlab_count4"(
+        double *moves, const double **x, const double **y, Py_ssize_t n_states, Py_ssize_t n) noexcept nogil
     void keep_low "seqlab_keep_low"(double *low, const double *x, Py_ssize_t n) noexcept nogil
     void keep_high "seqlab_keep_high"(
         double *high, const double *a, const double *b, const double *c, const double *d,

@@ -11,11 +11,67 @@ from each start, 0 where none starts: known labels and ends make them short, and
 Durations of the parent run from ``shortest``: the root, one segment over everything, is a level with a
 single start and a single duration.
 """
-from sklearn_seqlab.inference._nested_rows cimport end, keep_high, keep_low, move, pull, scaled_row
-from sklearn_seqlab.inference._vector cimport axpy, axpy4
+from libc.math cimport exp, INFINITY
+from libc.string cimport memset
+
+from sklearn_seqlab.inference._nested_rows cimport (
+    count4, end, keep_high, keep_low, move, pull, scaled_row, stop,
+)
+from sklearn_seqlab.inference._vector cimport axpy
 
 cdef enum:
     BLOCK = 4
+
+
+def live(
+    const double[:, :, ::1] persistence,            # IN    (n_starts, n_durations, n_states), nats
+    Py_ssize_t shortest,                            # duration of persistence[:, 0]
+    Py_ssize_t n_total,
+    Py_ssize_t[:, ::1] briefest,                    # OUT   (n_starts, n_states), shortest duration that is not
+                                                    #       forbidden, 0 for none
+    Py_ssize_t[:, ::1] longest,                     # OUT   (n_starts, n_states), the longest
+):
+    """Durations between which segments of a level live; looks no further than it has to."""
+    cdef Py_ssize_t i, n, s, last
+    with nogil:
+        for i in range(persistence.shape[0]):
+            last = min(n_total - i, shortest + persistence.shape[1] - 1)
+            for s in range(persistence.shape[2]):
+                briefest[i, s] = longest[i, s] = 0
+                for n in range(last, shortest - 1, -1):
+                    if persistence[i, n - shortest, s] > -INFINITY:
+                        longest[i, s] = n
+                        break
+                if longest[i, s] == 0:
+                    continue
+                for n in range(shortest, last + 1):
+                    if persistence[i, n - shortest, s] > -INFINITY:
+                        briefest[i, s] = n
+                        break
+
+
+def weigh(
+    const double[:, :, ::1] persistence,            # IN    (n_starts, n_durations, n_states), nats
+    const double[::1] taken,                        # IN    (n_total + 1,), gauge of the level, cumulated from 0
+    const Py_ssize_t[::1] span,                     # IN    (n_starts,), longest live segment, 0 for none
+    Py_ssize_t shortest,                            # duration of persistence[:, 0]
+    double[::1] extremes,                           # INOUT (2,), smallest finite exponent and the largest
+    double[:, :, ::1] weight,                       # INOUT like persistence, zeros
+):
+    """Exponentiated persistence less the gauge; O(segments * n_states)."""
+    cdef Py_ssize_t i, n, s
+    cdef double value, off
+    with nogil:
+        for i in range(span.shape[0]):
+            for n in range(shortest, span[i] + 1):
+                off = taken[i + n] - taken[i]
+                for s in range(persistence.shape[2]):
+                    value = persistence[i, n - shortest, s] - off
+                    weight[i, n - shortest, s] = exp(value)
+                    if value > extremes[1]:
+                        extremes[1] = value
+                    if -INFINITY < value < extremes[0]:
+                        extremes[0] = value
 
 
 def inside(
@@ -96,11 +152,10 @@ def outside(
             a, z, l = &alpha[filled, 0, 0, 0], &zeta[filled, 0, 0, 0], &lam[0, 0, 0]
             first[filled], last[filled] = i, reach - 1
             scaled_row(i, reach, initialisation, transition, child, child_span, a, &beta[0, 0, 0])
-            for n in range(1, span[i] + 1):
-                for s in range(n_states):
-                    for u in range(n_children):
-                        lam[n, s, u] = own[i, n - shortest, s] * ending[i + n - 1, s, u] if n >= shortest else 0.0
-                        stops[i + n - 1, s, u] += a[n * width + s * n_children + u] * lam[n, s, u]
+            memset(l, 0, min(shortest, reach - i + 1) * width * sizeof(double))
+            for n in range(shortest, span[i] + 1):
+                stop(l + n * width, &stops[i + n - 1, 0, 0], &own[i, n - shortest, 0], a + n * width,
+                     &ending[i + n - 1, 0, 0], n_states, n_children)
             for k in range(reach - 1, i - 1, -1):
                 n = (k - i + 1) * width
                 if child_span[k] == 0:
@@ -136,33 +191,28 @@ cdef void add_moves(
     double[:, :, :, ::1] moves,                     # INOUT (n_total, n_states, n_children, n_children)
 ) noexcept nogil:
     """``moves[j, s, u, v] += alpha[j, s, u] * zeta[j, s, v]`` of every row that passes boundary ``j``."""
-    cdef Py_ssize_t n_states = alpha.shape[2], n_children = alpha.shape[3], j, s, u, b, passing, stop = 0
-    for b in range(filled):
-        stop = max(stop, last[b] + 1)
+    cdef Py_ssize_t n_states = alpha.shape[2], n_children = alpha.shape[3], j, s, u, b, beyond = 0, passing
+    cdef const double *x[BLOCK]
+    cdef const double *y[BLOCK]
     if filled == 0:
         return
-    for j in range(first[0] + 1, stop):
+    for b in range(filled):
+        beyond = max(beyond, last[b] + 1)
+    for j in range(first[0] + 1, beyond):
         if child_span[j] == 0:
             continue
         passing = 0
         for b in range(filled):
-            passing += first[b] < j <= last[b]
+            if first[b] < j <= last[b]:
+                x[passing], y[passing] = &alpha[b, j - first[b], 0, 0], &zeta[b, j - first[b], 0, 0]
+                passing += 1
         if passing == BLOCK:
-            for s in range(n_states):
-                for u in range(n_children):
-                    axpy4(
-                        &moves[j, s, u, 0],
-                        alpha[0, j - first[0], s, u], &zeta[0, j - first[0], s, 0],
-                        alpha[1, j - first[1], s, u], &zeta[1, j - first[1], s, 0],
-                        alpha[2, j - first[2], s, u], &zeta[2, j - first[2], s, 0],
-                        alpha[3, j - first[3], s, u], &zeta[3, j - first[3], s, 0], n_children)
+            count4(&moves[j, 0, 0, 0], x, y, n_states, n_children)
             continue
-        for b in range(filled):
-            if not first[b] < j <= last[b]:
-                continue
+        for b in range(passing):
             for s in range(n_states):
                 for u in range(n_children):
-                    axpy(&moves[j, s, u, 0], alpha[b, j - first[b], s, u], &zeta[b, j - first[b], s, 0], n_children)
+                    axpy(&moves[j, s, u, 0], x[b][s * n_children + u], y[b] + s * n_children, n_children)
 
 
 def cover(

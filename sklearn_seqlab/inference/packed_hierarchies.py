@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -34,6 +35,8 @@ _SMALLEST_Z, _LARGEST_Z = 1e-250, 1e250
 _SUM_TOLERANCE = 1e-8
 # Sequences whose masses cannot leave exp(+-200) are in range without a gauge.
 _SAFE_LOG_MASS = 200.0
+# Sums of scores up to this size do not overflow, however many they are.
+_LARGEST_SUMMABLE = 1e300
 # Starts whose segments tell how a score grows with the duration.
 _N_SAMPLED_STARTS = 16
 
@@ -109,7 +112,7 @@ class NestedSegments:
     def __post_init__(self) -> None:
         # the kernels trust these shapes; a damaged estimator must not make them read elsewhere
         sizes, n_total = self.sizes, len(self.initialisation[0])
-        pairs = list(zip(sizes[:-1], sizes[1:], strict=True))
+        pairs = list(pairwise(sizes))
         wanted = [(n_total, s, u) for s, u in pairs]
         shapes = [
             ("initialisation", self.initialisation, wanted),
@@ -146,15 +149,19 @@ class NestedSegments:
         return [self.persistence[0][None, None, :], *self.persistence[1:]]
 
     @cached_property
+    def _durations(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Shortest and longest duration of finite score by level, (n_starts, n_states); 0 where none starts."""
+        durations = []
+        for d, band in enumerate(self._bands):
+            pair = np.empty((2, len(band), band.shape[2]), dtype=np.intp)
+            _nested_scaled.live(band, self._shortest(d), self.n_total, pair[0], pair[1])
+            durations.append((pair[0], pair[1]))
+        return durations
+
+    @cached_property
     def _spans(self) -> list[np.ndarray]:
         """Duration of the longest segment of finite score by level and start; 0 where none starts."""
-        spans = []
-        for d, band in enumerate(self._bands):
-            live = (band > -np.inf).any(axis=2)
-            longest = live.shape[1] - live[:, ::-1].argmax(axis=1) + self._shortest(d) - 1
-            inside = np.minimum(longest, self.n_total - np.arange(len(live)))
-            spans.append(np.where(live.any(axis=1), inside, 0).astype(np.intp))
-        return spans
+        return [longest.max(axis=1) for _, longest in self._durations]
 
     def _workspace(self, d: int, *leading: int) -> np.ndarray:
         """Rows of the parents of level ``d``, as many as ``leading`` says."""
@@ -172,7 +179,7 @@ class NestedSegments:
                 found = self._scaled_forward_backward(masses)
                 if found is not None:
                     return found[0]
-        log_z = self._checked_sum(_log_sum(self._log_inside(False)[0]))
+        log_z = _log_sum(self._log_inside(False)[0])
         if numerics == "scaled" and log_z > -np.inf:
             self._raise_uncertified()
         return log_z
@@ -193,7 +200,7 @@ class NestedSegments:
             if found is not None:
                 return found
         full = self._log_inside(False)
-        log_z = self._checked_sum(_log_sum(full[0]))
+        log_z = _log_sum(full[0])
         self.raise_if_infeasible(log_z)
         if numerics == "scaled":
             self._raise_uncertified()
@@ -204,17 +211,23 @@ class NestedSegments:
         spans, tables = self._spans, (self.initialisation, self.transition, self.ending)
         lowest = min(_smallest_finite(scores) for part in tables for scores in part)
         highest = max(scores.max() for part in tables for scores in part)
-        if not (lowest >= -_LARGEST_SCORE and highest <= _LARGEST_SCORE and all(span.any() for span in spans)):
+        if not (
+            lowest >= -_LARGEST_SCORE and highest <= _LARGEST_SCORE and all(span.any() for span in spans)
+        ):
             return None
         with np.errstate(all="ignore"):  # what leaves the range is seen by the certificate
             initialisation, transition, ending = ([np.exp(a) for a in part] for part in tables)
-            bands, log_gauge = self._gauged(initialisation, transition, ending)
-            # what vanishes here is let pass if masses inside and around segments are small enough: see below
-            smallest = [_smallest_finite(band) for band in bands]
-            if not max(band.max() for band in bands) <= _LARGEST_SCORE or smallest[-1] < -_LARGEST_SCORE:
+            taken = np.zeros((self.n_levels, self.n_total + 1))
+            np.cumsum(self._gauges(initialisation, transition, ending), axis=1, out=taken[:, 1:])
+            weight, extremes = [], np.zeros((self.n_levels, 2))
+            for d, band in enumerate(self._bands):
+                weight.append(np.zeros(band.shape))
+                _nested_scaled.weigh(band, taken[d], spans[d], self._shortest(d), extremes[d], weight[d])
+            # a weight above the bottom may vanish, if masses inside and around its segment are small enough
+            smallest = extremes[:, 0]
+            if not extremes[:, 1].max() <= _LARGEST_SCORE or smallest[-1] < -_LARGEST_SCORE:
                 return None
-            weight = [np.exp(band) for band in bands]
-            full = [np.zeros_like(w) for w in weight[:-1]] + [weight[-1]]
+            full = [np.zeros(w.shape) for w in weight[:-1]] + [weight[-1]]
             lows, largest = [], [0.0] * self.n_levels
             for d in reversed(range(self.n_levels - 1)):
                 low, high = np.ones(self.sizes[d : d + 2]), np.zeros(self.sizes[d])
@@ -226,14 +239,16 @@ class NestedSegments:
                 if smallest[d] < np.log(_SAFE_MASS):
                     largest[d] = high.max()
         kept = min(lows) >= _SAFE_MASS and min(lowest, *smallest) >= np.log(_SAFE_MASS)
-        return _Masses(weight, initialisation, transition, ending, full, largest, log_gauge, bool(kept))
+        return _Masses(
+            weight, initialisation, transition, ending, full, largest, float(taken[:, -1].sum()), bool(kept)
+        )
 
     def _scaled_forward_backward(self, masses: _Masses) -> tuple[float, NestedMarginals] | None:
         """None without a certificate."""
         if not _SMALLEST_Z <= masses.z <= _LARGEST_Z:
             return None
         spans, full = self._spans, masses.full
-        around = [np.full_like(full[0], 1.0 / masses.z)] + [np.zeros_like(f) for f in full[1:]]
+        around = [np.full_like(full[0], 1.0 / masses.z)] + [np.zeros(f.shape) for f in full[1:]]
         starts, moves, stops = self._zeros()
         highest = []
         with np.errstate(all="ignore"):
@@ -248,7 +263,12 @@ class NestedSegments:
                     around[d + 1], starts[d], moves[d], stops[d],
                 )  # fmt: skip
                 moves[d] *= masses.transition[d]
-                highest += [high.max(), around[d + 1].max(), full[d].max(), masses.largest[d] * around[d].max()]
+                highest += [
+                    high.max(),
+                    around[d + 1].max(),
+                    full[d].max(),
+                    masses.largest[d] * around[d].max(),
+                ]
             segment = [np.multiply(f, a, out=a) for f, a in zip(full, around, strict=True)]
             state, ends = self._covered(segment)
             off_by = max(np.abs(p.sum(axis=1) - 1.0).max() for p in state)
@@ -259,6 +279,7 @@ class NestedSegments:
 
     def _log_inside(self, maximum: bool) -> list[np.ndarray]:
         """Log-mass, or best score, of every segment by level, its own persistence included."""
+        self._raise_if_too_large()
         full = [np.full_like(p, -np.inf) for p in self._bands[:-1]] + [self._bands[-1]]
         for d in reversed(range(self.n_levels - 1)):
             _nested_log.inside(
@@ -298,25 +319,16 @@ class NestedSegments:
             )
         return state, ends
 
-    def _gauged(
+    def _gauges(
         self, initialisation: list[np.ndarray], transition: list[np.ndarray], ending: list[np.ndarray]
-    ) -> tuple[list[np.ndarray], float]:
-        """Persistence less the gauge, by level, and the sum of the gauge."""
+    ) -> np.ndarray:
+        """(n_levels, n_total): nats per step that are taken off the persistence of each level."""
         gauge = np.zeros((self.n_levels, self.n_total))
         if self.gauge is not None:
             gauge[-1] = self.gauge
         elif not self._is_small():
             gauge = self._estimated_gauge(initialisation, transition, ending)
-        if not np.isfinite(gauge).all():
-            gauge[:] = 0.0
-        bands, log_gauge = list(self._bands), 0.0
-        for d in range(1, self.n_levels):
-            if gauge[d].any():
-                taken = np.concatenate([[0.0], np.cumsum(gauge[d])])
-                stop = np.arange(self.n_total)[:, None] + np.arange(1, bands[d].shape[1] + 1)
-                taken_by = taken[np.minimum(stop, self.n_total)] - taken[:-1, None]
-                bands[d], log_gauge = bands[d] - taken_by[:, :, None], log_gauge + taken[-1]
-        return bands, float(log_gauge)
+        return gauge if np.isfinite(gauge).all() else np.zeros_like(gauge)
 
     def _is_small(self) -> bool:
         """Whether no mass can leave the range even without a gauge."""
@@ -336,7 +348,7 @@ class NestedSegments:
         begin, stay = np.ones((2, n_total, bounds[-1]))  # the root's score belongs to no step
         for d in range(1, self.n_levels):
             columns = slice(bounds[d], bounds[d + 1])
-            begin[:, columns], stay[:, columns] = _per_step(self._bands[d])
+            begin[:, columns], stay[:, columns] = _per_step(self._bands[d], *self._durations[d])
         flat = [
             np.concatenate([a.reshape(n_total, -1) for a in part], axis=1)
             for part in (initialisation, transition, ending)
@@ -357,7 +369,6 @@ class NestedSegments:
         full = self._log_inside(True)
         best = float(full[0].max())
         self.raise_if_infeasible(best)
-        self._checked_sum(best)
         x, e = self._trace(full, None)
         return x, e, best
 
@@ -365,7 +376,7 @@ class NestedSegments:
         """``n_samples`` independent configurations ``(x, e)``, as in :meth:`viterbi`."""
         random = check_random_state(random)
         full = self._log_inside(False)
-        self.raise_if_infeasible(self._checked_sum(_log_sum(full[0])))
+        self.raise_if_infeasible(_log_sum(full[0]))
         return [self._trace(full, random) for _ in range(n_samples)]
 
     def _trace(
@@ -393,21 +404,25 @@ class NestedSegments:
 
     def score_of(self, x: np.ndarray, e: np.ndarray) -> float:
         """Score of one valid configuration; minus infinity if something in it is forbidden."""
-        total = self.persistence[0][x[0, 0]]
+        terms = [self.persistence[0][x[0, :1]]]
         for d in range(self.n_levels - 1):
             child_stop = np.flatnonzero(e[d + 1]) + 1
             child_start = np.concatenate([[0], child_stop[:-1]])
             band, n = self.persistence[d + 1], child_stop - child_start
             if n.max() > band.shape[1]:
                 return -np.inf
-            total += band[child_start, n - 1, x[d + 1, child_start]].sum()
+            terms.append(band[child_start, n - 1, x[d + 1, child_start]])
             last = np.flatnonzero(e[d])
             start = np.concatenate([[0], last[:-1] + 1])
-            total += self.initialisation[d][start, x[d, start], x[d + 1, start]].sum()
-            total += self.ending[d][last, x[d, last], x[d + 1, last]].sum()
+            terms.append(self.initialisation[d][start, x[d, start], x[d + 1, start]])
+            terms.append(self.ending[d][last, x[d, last], x[d + 1, last]])
             t = child_start[1:][e[d, child_start[1:] - 1] == 0]
-            total += self.transition[d][t, x[d, t], x[d + 1, t - 1], x[d + 1, t]].sum()
-        return self._checked_sum(float(total))
+            terms.append(self.transition[d][t, x[d, t], x[d + 1, t - 1], x[d + 1, t]])
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = np.concatenate(terms).sum()
+        if not total < np.inf:
+            raise ValueError(f"The scores of sequence {self.first} sum to more than double precision holds.")
+        return float(total)
 
     # -- observations ------------------------------------------------------------------------------------------
 
@@ -439,8 +454,9 @@ class NestedSegments:
             first_end = _next(is_end[d], steps) + 1
             limit = np.minimum(first_end, n_total)[:n_starts, None] - steps[:n_starts, None]
             limit = np.broadcast_to(limit, (n_starts, band.shape[2]))
-            if allowed is not None and allowed[d] is not None:
-                next_bad = _next(~allowed[d], steps[:, None])
+            mask = None if allowed is None else allowed[d]
+            if mask is not None:
+                next_bad = _next(~mask, steps[:, None])
                 limit = np.minimum(limit, next_bad[:n_starts] - steps[:n_starts, None])
             shut = np.zeros(n_starts, dtype=bool)
             shut[1:] = is_no_end[d, : n_starts - 1]
@@ -461,7 +477,7 @@ class NestedSegments:
 
     def raise_if_infeasible(self, best: float) -> None:
         """Raise if the sum or the best score is minus infinity, naming the level and step that cannot be."""
-        if best > -np.inf or np.isnan(best):
+        if best > -np.inf:
             return
         full = self._log_inside(True)
         for d in reversed(range(1, self.n_levels)):
@@ -478,10 +494,15 @@ class NestedSegments:
             why = "its segments of level 1 can follow each other at no time step that is left"
         raise InfeasibleSequenceError(f"Sequence {self.first} has no feasible labelling: level 0: {why}.")
 
-    def _checked_sum(self, total: float) -> float:
-        if not total < np.inf:
-            raise ValueError(f"The scores of sequence {self.first} sum to more than double precision holds.")
-        return total
+    def _raise_if_too_large(self) -> None:
+        """Raise for scores whose sums could leave the double range."""
+        scores = (*self._bands, *self.initialisation, *self.transition, *self.ending)
+        highest, lowest = max(a.max() for a in scores), min(_smallest_finite(a) for a in scores)
+        if not max(highest, -lowest) <= _LARGEST_SUMMABLE:  # NaN too
+            raise ValueError(
+                f"The scores of sequence {self.first} run from {lowest} to {highest}: their sums are beyond double "
+                "precision."
+            )
 
     def _raise_uncertified(self) -> None:
         raise FloatingPointError(
@@ -492,7 +513,7 @@ class NestedSegments:
 
 def _log_sum(values: np.ndarray) -> float:
     top = values.max()
-    return float(top if not np.isfinite(top) else top + np.log(np.exp(values - top).sum()))
+    return float(top if top == -np.inf else top + np.log(np.exp(values - top).sum()))
 
 
 def _smallest_finite(scores: np.ndarray) -> float:
@@ -511,7 +532,7 @@ def _next(flags: np.ndarray, steps: np.ndarray) -> np.ndarray:
 
 def _furthest(full: np.ndarray, shortest: int, n_total: int) -> int:
     """Last boundary that is reached by tiling with segments of finite score, whatever states follow."""
-    live = (full > -np.inf).any(axis=2)
+    live = np.any(full > -np.inf, axis=2)
     reached = np.zeros(n_total + 1, dtype=bool)
     reached[0] = True
     for i in range(len(live)):
@@ -520,7 +541,7 @@ def _furthest(full: np.ndarray, shortest: int, n_total: int) -> int:
     return int(np.flatnonzero(reached)[-1])
 
 
-def _per_step(band: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _per_step(band: np.ndarray, briefest: np.ndarray, longest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Factors (n_total, n_states) of a segment that begins at a step and of one that goes on there.
 
     The score of the shortest segment from each start, per step; plus, for each state, what a segment of the best
@@ -528,19 +549,17 @@ def _per_step(band: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     and scores of durations are spread over the steps of a typical one.
     """
     n_total, n_durations, n_states = band.shape
-    live = band > -np.inf
     starts, states = np.arange(n_total)[:, None], np.arange(n_states)
-    startable = live.any(axis=1)
-    shortest = live.argmax(axis=1)
-    longest = n_durations - live[:, ::-1].argmax(axis=1)
-    base = np.where(startable, band[starts, shortest, states], 0.0) / (shortest + 1)
+    startable = longest > 0
+    shortest = np.maximum(briefest, 1)
+    base = np.where(startable, band[starts, shortest - 1, states], 0.0) / shortest
     base = base[np.maximum.accumulate(np.where(startable, starts, 0), axis=0), states]
     total = np.concatenate([np.zeros((1, n_states)), np.cumsum(base, axis=0)])
     sampled = np.unique(np.linspace(0, n_total - 1, min(n_total, _N_SAMPLED_STARTS)).astype(np.intp))
     n = np.arange(1, n_durations + 1)
     stop = np.minimum(sampled[:, None] + n, n_total)
     excess = band[sampled] - (total[stop] - total[sampled][:, None])
-    seen = live[sampled]
+    seen = excess > -np.inf
     count = seen.sum(axis=0)
     mean = np.where(seen, excess, 0.0).sum(axis=0) / np.maximum(count, 1) / n[:, None]
     extra = np.where(count > 0, mean, -np.inf).max(axis=0)
