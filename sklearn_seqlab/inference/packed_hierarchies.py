@@ -263,16 +263,12 @@ class NestedSegments:
                     around[d + 1], starts[d], moves[d], stops[d],
                 )  # fmt: skip
                 moves[d] *= masses.transition[d]
-                highest += [
-                    high.max(),
-                    around[d + 1].max(),
-                    full[d].max(),
-                    masses.largest[d] * around[d].max(),
-                ]
+                highest += [high.max(), full[d].max(), masses.largest[d] * around[d].max()]
+                highest += [part.max() for part in (around[d + 1], starts[d], moves[d], stops[d])]  # NaN too
             segment = [np.multiply(f, a, out=a) for f, a in zip(full, around, strict=True)]
             state, ends = self._covered(segment)
-            off_by = max(np.abs(p.sum(axis=1) - 1.0).max() for p in state)
-        if not (max(highest) <= _LARGEST_MASS and off_by <= _SUM_TOLERANCE):  # NaN too
+            off_by = np.max([np.abs(p.sum(axis=1) - 1.0).max() for p in state])
+        if not (np.max(highest) <= _LARGEST_MASS and off_by <= _SUM_TOLERANCE):  # NaN too
             return None
         segment[0] = segment[0][0, 0]
         return masses.log_z, NestedMarginals(segment, starts, moves, stops, state, ends, False)

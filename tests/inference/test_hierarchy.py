@@ -128,7 +128,7 @@ def models(draw):
     if not bottom_persists:
         longest[-1] = 1
 
-    def values(*shape):
+    def values(*shape, forbidden=forbidden):
         drawn = rng.normal(size=shape)
         drawn = (np.round(drawn) if ties else drawn) * scale
         drawn[rng.random(shape) < forbidden] = -INF
@@ -139,7 +139,7 @@ def models(draw):
     for d, limit in enumerate(longest, start=1):
         persistence[d][j - i > limit] = -INF
         persistence[d][j <= i] = np.nan  # never read
-    persistence[0][0, n_timesteps] = scale * rng.normal(size=sizes[0])
+    persistence[0][0, n_timesteps] = values(sizes[0], forbidden=0.0)
     initialisation, transition, ending = [], [], []
     for n, m in pairwise(sizes):
         children = rng.random((n, m)) < draw(st.sampled_from([1.0, 1.0, 0.7]))  # shared children
@@ -619,6 +619,11 @@ def test_scores_too_large_for_sums_are_refused(size, rng):
     for verb in (hierarchy.log_partition, hierarchy.marginals, hierarchy.viterbi, hierarchy.sample):
         with pytest.raises(ValueError, match=r"The scores of sequence 0 run from .* beyond double"):
             verb(scores)
+    if size > 0:
+        with pytest.raises(ValueError, match="The scores of sequence 0 sum to more than double"):
+            hierarchy.score_of(
+                scores, [(np.zeros((3, 3), dtype=int), np.array([[0, 0, 1], [1, 1, 1], [1, 1, 1]]))]
+            )
 
 
 def test_wrong_observations_are_named(rng):
