@@ -4,7 +4,7 @@ Every structure offers the same verbs: ``log_partition``, ``marginals``, ``viter
 """
 
 try:
-    from sklearn_seqlab.inference import chain
+    from sklearn_seqlab.inference import chain, hierarchy
 except ImportError as error:  # the compiled kernels are missing, or were built for another interpreter
     raise ImportError(
         "The compiled kernels of sklearn_seqlab are missing. In a source tree run "
@@ -12,8 +12,19 @@ except ImportError as error:  # the compiled kernels are missing, or were built 
     ) from error
 
 from sklearn_seqlab.inference.chain import ChainScores
+from sklearn_seqlab.inference.hierarchy import HierarchyScores
 from sklearn_seqlab.inference.packed_chains import PackedChains
+from sklearn_seqlab.inference.packed_hierarchies import NestedSegments
 from sklearn_seqlab.inference.packed_stacks import PackedStacks
 from sklearn_seqlab.inference.stack_layout import StackLayout
 
-__all__ = ["ChainScores", "PackedChains", "PackedStacks", "StackLayout", "chain"]
+__all__ = [
+    "ChainScores",
+    "HierarchyScores",
+    "NestedSegments",
+    "PackedChains",
+    "PackedStacks",
+    "StackLayout",
+    "chain",
+    "hierarchy",
+]
