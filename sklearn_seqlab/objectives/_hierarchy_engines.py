@@ -15,8 +15,9 @@ from sklearn_seqlab.inference import PackedStacks
 from sklearn_seqlab.objectives._columns import gather, scatter
 from sklearn_seqlab.objectives._hierarchy_scores import CliqueScores
 from sklearn_seqlab.objectives._hierarchy_shape import HierarchyShape
+from sklearn_seqlab.objectives._nested_engine import NestedEngine
 
-__all__ = ["StackEngine", "choose_engine"]
+__all__ = ["StackEngine", "choose_engine", "make_engine"]
 
 
 def choose_engine(shape: HierarchyShape, engine: str) -> str:
@@ -157,8 +158,9 @@ class StackEngine:
     def raise_if_overflown(self) -> None:
         self.stacks.raise_if_overflown()
 
-    def first_unexplained(self, s: int) -> int:
-        return self.stacks.first_unexplained(s)
+    def explain(self, s: int) -> str:
+        """Why a sequence is infeasible."""
+        return f"none that is allowed covers time step {self.stacks.first_unexplained(s)}"
 
     def _configuration(self, codes: np.ndarray, highest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         x = np.ascontiguousarray(self.layout.states[codes].T)
@@ -192,4 +194,4 @@ class StackEngine:
 
 def make_engine(name: str, cliques: CliqueScores, numerics: str) -> Any:
     """The engine of a name, for the scores of a chunk."""
-    return StackEngine(cliques, numerics)
+    return (NestedEngine if name == "aio" else StackEngine)(cliques, numerics)

@@ -265,11 +265,9 @@ class HierarchyLogLikelihood:
 
     def _raise_infeasible(self, part: _Part, engine: Any, log_z: np.ndarray, what: str) -> None:
         s = int(np.argmin(log_z))
-        step = engine.first_unexplained(s)
         raise InfeasibleSequenceError(
-            what.format(self.numbers[part.first + s])
-            + f": time step {step} is where it fails. A segment is longer than max_duration, a child or a transition "
-            "is not allowed, or labels and ends contradict each other."
+            f"{what.format(self.numbers[part.first + s])}: {engine.explain(s)}. A segment is longer than "
+            "max_duration, a child or a transition is not allowed, or labels and ends contradict each other."
         )
 
     def _scale(self) -> np.ndarray:
