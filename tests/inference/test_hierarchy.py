@@ -320,11 +320,15 @@ def test_two_levels_are_a_chain(rng):
     assert_allclose(found_best, best + root)
 
 
-def additive(rng, sizes, n_timesteps, longest, scale, duration=None):
-    """``NestedSegments`` whose persistence adds up over the steps, but for a score of the duration."""
+def additive(rng, sizes, n_timesteps, longest, scale, duration=None, offset=0.0):
+    """``NestedSegments`` whose persistence adds up over the steps, but for a score of the duration.
+
+    ``offset`` is added at every step to level 1 and taken off the bottom.
+    """
     persistence = [scale * rng.normal(size=sizes[0])]
-    for size, limit in zip(sizes[1:], longest, strict=True):
-        total = np.cumsum(np.vstack([np.zeros(size), scale * rng.normal(size=(n_timesteps, size))]), axis=0)
+    for d, (size, limit) in enumerate(zip(sizes[1:], longest, strict=True), start=1):
+        steps = scale * rng.normal(size=(n_timesteps, size)) + offset * ((d == 1) - (d == len(sizes) - 1))
+        total = np.cumsum(np.vstack([np.zeros(size), steps]), axis=0)
         band = np.full((n_timesteps, limit, size), -INF)
         for n in range(1, limit + 1):
             band[: n_timesteps - n + 1, n - 1] = total[n:] - total[: n_timesteps - n + 1]
@@ -337,13 +341,15 @@ def additive(rng, sizes, n_timesteps, longest, scale, duration=None):
     return NestedSegments(persistence, initialisation, transition, ending)
 
 
-@pytest.mark.parametrize("scale", [1.0, 5.0, 20.0])
+@pytest.mark.parametrize(
+    ("scale", "offset"), [(1.0, 0.0), (5.0, 0.0), (20.0, 0.0), (1.0, 40.0), (1.0, -40.0)]
+)
 @pytest.mark.parametrize(
     ("sizes", "longest"), [((1, 3, 4), (80, 1)), ((2, 3, 2), (20, 4)), ((1, 2, 2, 3), (30, 10, 1))]
 )
-def test_long_sequences_stay_in_range(sizes, longest, scale, rng):
+def test_long_sequences_stay_in_range(sizes, longest, scale, offset, rng):
     """Masses of exp(+-3000) and more, without help of the log domain."""
-    packed = additive(rng, sizes, 160, longest, scale)
+    packed = additive(rng, sizes, 160, longest, scale, offset=offset)
     log_z, found = packed.forward_backward("scaled")
     exact, expected = packed.forward_backward("log")
     assert expected.redone and not found.redone
@@ -417,21 +423,23 @@ def test_masses_that_vanish_on_the_way_are_noticed(gain):
     assert found.redone == (gain > 350)
 
 
-def test_weights_that_vanish_are_noticed():
-    """A segment scored -1200 whose children make up for it."""
+@pytest.mark.parametrize(("inside", "around"), [(800.0, 0.0), (400.0, 400.0), (0.0, 500.0), (50.0, 50.0)])
+def test_weights_that_vanish_are_noticed(inside, around):
+    """A segment of hopeless score, but what is inside it and around it makes up for it."""
     n_timesteps = 2
     band = np.full((n_timesteps, 2, 2), -INF)
-    band[0, 1] = [0.0, -1180.0]
+    band[0, 1] = [0.0, -inside - around]
     persistence = [np.zeros(1), band, np.zeros((n_timesteps, 1, 1))]
     initialisation, ending = (
         [np.zeros((n_timesteps, 1, 2)), np.zeros((n_timesteps, 2, 1))] for _ in range(2)
     )
-    initialisation[1][0, 1] = ending[1][1, 1] = 590.0
+    initialisation[1][0, 1] = ending[1][1, 1] = inside / 2
+    initialisation[0][0, 0, 1] = around
     transition = [np.zeros((n_timesteps, 1, 2, 2)), np.zeros((n_timesteps, 2, 1, 1))]
     packed = NestedSegments(persistence, initialisation, transition, ending, gauge=np.zeros(2))
     assert_allclose(packed.log_partition(), np.log(2), rtol=1e-12)
     _, found = packed.forward_backward()
-    assert found.redone
+    assert found.redone == (inside + around > 700)
     assert_allclose(found.state[1], 0.5)
 
 
