@@ -39,6 +39,8 @@ _SAFE_LOG_MASS = 200.0
 _LARGEST_SUMMABLE = 1e300
 # Starts whose segments tell how a score grows with the duration.
 _N_SAMPLED_STARTS = 16
+# Up to so many steps tell how fast a gauge drifts.
+_N_TRIAL_STEPS = 64
 
 
 class NestedMarginals(NamedTuple):
@@ -66,7 +68,7 @@ class _Masses(NamedTuple):
     transition: list[np.ndarray]
     ending: list[np.ndarray]
     full: list[np.ndarray]
-    largest: list[float]  # mass inside a segment of a level where weights may have vanished
+    largest: list[float]  # by level the largest mass inside a segment, 0 if no weight can have vanished
     log_gauge: float
     kept: bool  # nothing can have vanished, whatever surrounds it
 
@@ -208,40 +210,71 @@ class NestedSegments:
 
     def _scaled_inside(self) -> _Masses | None:
         """None if some score is too large or too small for its exponential."""
-        spans, tables = self._spans, (self.initialisation, self.transition, self.ending)
+        tables = self.initialisation, self.transition, self.ending
         lowest = min(_smallest_finite(scores) for part in tables for scores in part)
         highest = max(scores.max() for part in tables for scores in part)
-        if not (
-            lowest >= -_LARGEST_SCORE and highest <= _LARGEST_SCORE and all(span.any() for span in spans)
-        ):
+        if not (lowest >= -_LARGEST_SCORE and highest <= _LARGEST_SCORE):
+            return None
+        if not all(span.any() for span in self._spans):
             return None
         with np.errstate(all="ignore"):  # what leaves the range is seen by the certificate
-            initialisation, transition, ending = ([np.exp(a) for a in part] for part in tables)
-            taken = np.zeros((self.n_levels, self.n_total + 1))
-            np.cumsum(self._gauges(initialisation, transition, ending), axis=1, out=taken[:, 1:])
-            weight, extremes = [], np.zeros((self.n_levels, 2))
-            for d, band in enumerate(self._bands):
-                weight.append(np.zeros(band.shape))
-                _nested_scaled.weigh(band, taken[d], spans[d], self._shortest(d), extremes[d], weight[d])
-            # a weight above the bottom may vanish, if masses inside and around its segment are small enough
-            smallest = extremes[:, 0]
-            if not extremes[:, 1].max() <= _LARGEST_SCORE or smallest[-1] < -_LARGEST_SCORE:
-                return None
-            full = [np.zeros(w.shape) for w in weight[:-1]] + [weight[-1]]
-            lows, largest = [], [0.0] * self.n_levels
-            for d in reversed(range(self.n_levels - 1)):
-                low, high = np.ones(self.sizes[d : d + 2]), np.zeros(self.sizes[d])
-                _nested_scaled.inside(
-                    initialisation[d], transition[d], ending[d], weight[d], spans[d], self._shortest(d),
-                    full[d + 1], spans[d + 1], *self._workspace(d, 2), low, high, full[d],
-                )  # fmt: skip
-                lows += [low.min(), np.min(full[d + 1], where=full[d + 1] > 0, initial=1.0)]
-                if smallest[d] < np.log(_SAFE_MASS):
-                    largest[d] = high.max()
-        kept = min(lows) >= _SAFE_MASS and min(lowest, *smallest) >= np.log(_SAFE_MASS)
-        return _Masses(
-            weight, initialisation, transition, ending, full, largest, float(taken[:, -1].sum()), bool(kept)
+            factors = [[np.exp(a) for a in part] for part in tables]
+            gauges = self._gauges(*factors)
+            masses = self._inside_under(gauges, factors, lowest)
+            n = min(_N_TRIAL_STEPS, self.n_total // 2)
+            if self.gauge is None and n and masses is not None and not _SMALLEST_Z <= masses.z <= _LARGEST_Z:
+                # scores of durations made the gauge drift: see how fast, and try once more
+                trial = self._first_steps(n)
+                if trial._spans[0][0]:
+                    drifted = trial._inside_under(
+                        gauges[:, :n], [[a[:n] for a in part] for part in factors], lowest
+                    )
+                    drift = np.log(drifted.z) / n if drifted is not None else 0.0
+                    if np.isfinite(drift):
+                        gauges[-1] += drift
+                        return self._inside_under(gauges, factors, lowest)
+            return masses
+
+    def _inside_under(
+        self, gauges: np.ndarray, factors: list[list[np.ndarray]], lowest: float
+    ) -> _Masses | None:
+        """Masses under a gauge (n_levels, n_total); ``lowest`` is the smallest score whose factor is not zero."""
+        spans = self._spans
+        taken = np.zeros((self.n_levels, self.n_total + 1))
+        np.cumsum(gauges, axis=1, out=taken[:, 1:])
+        weight, extremes = [np.zeros(band.shape) for band in self._bands], np.zeros((self.n_levels, 2))
+        for d, band in enumerate(self._bands):
+            _nested_scaled.weigh(band, taken[d], spans[d], self._shortest(d), extremes[d], weight[d])
+        if not extremes[:, 1].max() <= _LARGEST_SCORE:
+            return None
+        full = [np.zeros(w.shape) for w in weight[:-1]] + [weight[-1]]
+        lows, largest = [], [0.0] * self.n_levels
+        for d in reversed(range(self.n_levels - 1)):
+            low, high = np.ones(self.sizes[d : d + 2]), np.zeros(self.sizes[d])
+            _nested_scaled.inside(
+                *(part[d] for part in factors), weight[d], spans[d], self._shortest(d),
+                full[d + 1], spans[d + 1], *self._workspace(d, 2), low, high, full[d],
+            )  # fmt: skip
+            lows += [low.min(), np.min(full[d + 1], where=full[d + 1] > 0, initial=1.0)]
+            if extremes[d, 0] < np.log(_SAFE_MASS):
+                largest[d] = high.max()
+        smallest = min(lowest, extremes[:, 0].min())
+        kept = bool(min(lows) >= _SAFE_MASS and smallest >= np.log(_SAFE_MASS))
+        initialisation, transition, ending = factors
+        log_gauge = float(taken[:, -1].sum())
+        return _Masses(weight, initialisation, transition, ending, full, largest, log_gauge, kept)
+
+    def _first_steps(self, n: int) -> NestedSegments:
+        """The model of the first ``n`` steps by themselves."""
+        persistence = [self.persistence[0]]
+        for band in self.persistence[1:]:
+            part = band[:n, :n].copy()
+            part[np.arange(n)[:, None] + np.arange(part.shape[1]) >= n] = -np.inf
+            persistence.append(part)
+        initialisation, transition, ending = (
+            [a[:n] for a in part] for part in (self.initialisation, self.transition, self.ending)
         )
+        return NestedSegments(persistence, initialisation, transition, ending, self.first)
 
     def _scaled_forward_backward(self, masses: _Masses) -> tuple[float, NestedMarginals] | None:
         """None without a certificate."""
