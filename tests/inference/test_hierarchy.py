@@ -371,7 +371,7 @@ def test_scores_of_durations_stay_in_range(duration, rng):
 
 
 def test_a_gauge_that_drifts_is_tried_again(rng):
-    packed = additive(rng, (1, 3, 2), 150, (30, 1), 4.0, lambda n: -40.0 * (n < 10))
+    packed = additive(rng, (1, 3, 2), 240, (30, 1), 4.0, lambda n: -20.0 * (n < 10))
     factors = [
         [np.exp(a) for a in part] for part in (packed.initialisation, packed.transition, packed.ending)
     ]
