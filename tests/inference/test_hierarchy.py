@@ -250,6 +250,18 @@ def simple(rng, sizes=(2, 2, 2), n_timesteps=3, scale=1.0):
     return HierarchyScores(persistence, initialisation, transition, ending)
 
 
+@pytest.mark.parametrize("numerics", ["auto", "log"])
+def test_parents_that_start_where_no_child_can(numerics, rng):
+    """The bottom has no segment that starts at step 1; such parents have no mass, whatever their own score."""
+    scores = simple(rng, n_timesteps=4)
+    scores.persistence[2][:] = rng.normal(size=scores.persistence[2].shape)
+    scores.persistence[2][1] = -INF
+    lists = [getattr(scores, part) for part in PARTS]
+    _, (found,) = hierarchy.marginals([scores], numerics=numerics)
+    assert_same(found, HierarchyScores(*EnumeratedHierarchy(*lists).marginals()), atol=1e-12)
+    assert not found.initialisation[1][1].any()
+
+
 def test_ties_go_to_the_last_child_then_its_start():
     n_timesteps, sizes = 4, (2, 2, 2)
     zeros = HierarchyScores(
@@ -409,15 +421,14 @@ def test_any_gauge_gives_the_same(rng):
                 assert_allclose(actual, desired, atol=1e-11)
 
 
-def detour(gain):
+def detour(gain, n_timesteps=4):
     """Two paths of score 0, one of which sinks to ``-2 * gain`` on its way."""
-    n_timesteps = 4
     persistence = [np.zeros(1), np.zeros((n_timesteps, 1, 2))]
     initialisation = [np.zeros((n_timesteps, 1, 2))]
     transition = [np.zeros((n_timesteps, 1, 2, 2))]
     initialisation[0][:, :, 1] = -gain
     transition[0][1, 0, 1, 1] = -gain
-    transition[0][2:, 0, 1, 1] = gain
+    transition[0][2:4, 0, 1, 1] = gain
     transition[0][:, :, 0, 1] = transition[0][:, :, 1, 0] = -INF
     return NestedSegments(
         persistence, initialisation, transition, [np.zeros((n_timesteps, 1, 2))], gauge=np.zeros(4)
@@ -432,6 +443,14 @@ def test_masses_that_vanish_on_the_way_are_noticed(gain):
     assert_allclose(log_z, np.log(2), rtol=1e-12)
     assert_allclose(found.state[1], 0.5)
     assert found.redone == (gain > 350)
+
+
+def test_masses_that_sink_step_by_step_are_noticed():
+    n_timesteps = 12
+    packed = detour(0.0, n_timesteps)
+    packed.transition[0][1:6, 0, 1, 1], packed.transition[0][6:11, 0, 1, 1] = -200, 200
+    assert_allclose(packed.log_partition(), np.log(2), rtol=1e-12)
+    assert packed.forward_backward()[1].redone
 
 
 @pytest.mark.parametrize(("inside", "around"), [(800.0, 0.0), (400.0, 400.0), (0.0, 500.0), (50.0, 50.0)])
