@@ -431,7 +431,7 @@ def detour(gain, n_timesteps=4):
     transition[0][2:4, 0, 1, 1] = gain
     transition[0][:, :, 0, 1] = transition[0][:, :, 1, 0] = -INF
     return NestedSegments(
-        persistence, initialisation, transition, [np.zeros((n_timesteps, 1, 2))], gauge=np.zeros(4)
+        persistence, initialisation, transition, [np.zeros((n_timesteps, 1, 2))], gauge=np.zeros(n_timesteps)
     )
 
 
