@@ -361,9 +361,12 @@ class NestedSegments:
 
     def _is_small(self) -> bool:
         """Whether no mass can leave the range even without a gauge."""
+        n_terms, log_size = 4 * self.n_levels * self.n_total, np.log(max(self.sizes) + 1)
+        if n_terms * log_size >= _SAFE_LOG_MASS:
+            return False
         scores = (*self._bands, *self.initialisation, *self.transition, *self.ending)
         largest = max(max(a.max(), -_smallest_finite(a)) for a in scores)
-        return 4 * self.n_levels * self.n_total * (largest + np.log(max(self.sizes) + 1)) < _SAFE_LOG_MASS
+        return n_terms * (largest + log_size) < _SAFE_LOG_MASS
 
     def _estimated_gauge(
         self, initialisation: list[np.ndarray], transition: list[np.ndarray], ending: list[np.ndarray]
