@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 
 from sklearn_seqlab.exceptions import InfeasibleSequenceError
 from sklearn_seqlab.inference import _nested_log, _nested_scaled, _nested_trace
-from sklearn_seqlab.inference._nested_gauge import growth
+from sklearn_seqlab.inference._estimated_gauge import estimated_gauge
 
 __all__ = ["NestedMarginals", "NestedSegments", "Numerics"]
 
@@ -37,8 +37,6 @@ _SUM_TOLERANCE = 1e-8
 _SAFE_LOG_MASS = 200.0
 # Sums of scores up to this size do not overflow, however many they are.
 _LARGEST_SUMMABLE = 1e300
-# Starts whose segments tell how a score grows with the duration.
-_N_SAMPLED_STARTS = 16
 # Up to so many steps tell how fast a gauge drifts.
 _N_TRIAL_STEPS = 64
 
@@ -356,7 +354,7 @@ class NestedSegments:
         if self.gauge is not None:
             gauge[-1] = self.gauge
         elif not self._is_small():
-            gauge = self._estimated_gauge(initialisation, transition, ending)
+            gauge = estimated_gauge(self._bands, self._durations, [initialisation, transition, ending])
         return gauge if np.isfinite(gauge).all() else np.zeros_like(gauge)
 
     def _is_small(self) -> bool:
@@ -367,32 +365,6 @@ class NestedSegments:
         scores = (*self._bands, *self.initialisation, *self.transition, *self.ending)
         largest = max(max(a.max(), -_smallest_finite(a)) for a in scores)
         return n_terms * (largest + log_size) < _SAFE_LOG_MASS
-
-    def _estimated_gauge(
-        self, initialisation: list[np.ndarray], transition: list[np.ndarray], ending: list[np.ndarray]
-    ) -> np.ndarray:
-        """(n_levels, n_total): the growth of the forward mass at each step, if every level were Markov.
-
-        A level that is not the bottom takes the part that its own scores have in the growth, so that neither
-        its weights nor the masses inside its segments drift.
-        """
-        n_total, bounds = self.n_total, np.cumsum([0, *self.sizes])
-        begin, stay = np.ones((2, n_total, bounds[-1]))  # the root's score belongs to no step
-        for d in range(1, self.n_levels):
-            columns = slice(bounds[d], bounds[d + 1])
-            begin[:, columns], stay[:, columns] = _per_step(self._bands[d], *self._durations[d])
-        flat = [
-            np.concatenate([a.reshape(n_total, -1) for a in part], axis=1)
-            for part in (initialisation, transition, ending)
-        ]
-        gauge, forward = np.zeros((self.n_levels, n_total)), np.zeros_like(begin)
-        work = np.zeros((5, bounds[-1])), np.zeros((2, flat[0].shape[1]))
-        growth(begin, stay, *flat, np.array(self.sizes, dtype=np.intp), *work, forward, gauge[-1])
-        part = np.where(forward > 0, forward * np.log(np.maximum(begin, stay)), 0.0)
-        for d in range(1, self.n_levels - 1):
-            gauge[d] = part[:, bounds[d] : bounds[d + 1]].sum(axis=1)
-            gauge[-1] -= gauge[d]
-        return gauge
 
     # -- configurations ----------------------------------------------------------------------------------------
 
@@ -571,32 +543,3 @@ def _furthest(full: np.ndarray, shortest: int, n_total: int) -> int:
         if reached[i]:
             reached[i + shortest + np.flatnonzero(live[i, : n_total - i - shortest + 1])] = True
     return int(np.flatnonzero(reached)[-1])
-
-
-def _per_step(band: np.ndarray, briefest: np.ndarray, longest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Factors (n_total, n_states) of a segment that begins at a step and of one that goes on there.
-
-    The score of the shortest segment from each start, per step; plus, for each state, what a segment of the best
-    duration scores per step beyond the sum of those. So scores that are sums over steps are taken as they are,
-    and scores of durations are spread over the steps of a typical one.
-    """
-    n_total, n_durations, n_states = band.shape
-    starts, states = np.arange(n_total)[:, None], np.arange(n_states)
-    startable = longest > 0
-    shortest = np.maximum(briefest, 1)
-    base = np.where(startable, band[starts, shortest - 1, states], 0.0) / shortest
-    base = base[np.maximum.accumulate(np.where(startable, starts, 0), axis=0), states]
-    total = np.concatenate([np.zeros((1, n_states)), np.cumsum(base, axis=0)])
-    sampled = np.unique(np.linspace(0, n_total - 1, min(n_total, _N_SAMPLED_STARTS)).astype(np.intp))
-    n = np.arange(1, n_durations + 1)
-    stop = np.minimum(sampled[:, None] + n, n_total)
-    excess = band[sampled] - (total[stop] - total[sampled][:, None])
-    seen = excess > -np.inf
-    count = seen.sum(axis=0)
-    mean = np.where(seen, excess, 0.0).sum(axis=0) / np.maximum(count, 1) / n[:, None]
-    extra = np.where(count > 0, mean, -np.inf).max(axis=0)
-    factor = np.exp(base + np.where(extra > -np.inf, extra, 0.0))
-    covered = np.maximum.accumulate(np.where(startable, starts + longest, 0), axis=0)
-    goes_on = np.zeros((n_total, n_states), dtype=bool)
-    goes_on[1:] = covered[:-1] > starts[1:]
-    return np.where(startable, factor, 0.0), np.where(goes_on, factor, 0.0)

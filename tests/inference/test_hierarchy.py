@@ -252,14 +252,14 @@ def simple(rng, sizes=(2, 2, 2), n_timesteps=3, scale=1.0):
 
 @pytest.mark.parametrize("numerics", ["auto", "log"])
 def test_parents_that_start_where_no_child_can(numerics, rng):
-    """The bottom has no segment that starts at step 1; such parents have no mass, whatever their own score."""
-    scores = simple(rng, n_timesteps=4)
+    """The bottom has no segment that starts at step 5; such parents have no mass, whatever their own score."""
+    scores = simple(rng, sizes=(1, 1, 1), n_timesteps=7)
     scores.persistence[2][:] = rng.normal(size=scores.persistence[2].shape)
-    scores.persistence[2][1] = -INF
+    scores.persistence[2][5] = -INF
     lists = [getattr(scores, part) for part in PARTS]
     _, (found,) = hierarchy.marginals([scores], numerics=numerics)
     assert_same(found, HierarchyScores(*EnumeratedHierarchy(*lists).marginals()), atol=1e-12)
-    assert not found.initialisation[1][1].any()
+    assert not found.initialisation[1][5].any()
 
 
 def test_ties_go_to_the_last_child_then_its_start():
