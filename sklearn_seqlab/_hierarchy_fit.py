@@ -32,8 +32,9 @@ __all__ = [
     "per_level",
 ]
 
-# "observed" durations: up to so many steps all lengths are explicit, beyond it up to this quantile of the lengths
-_SHORT, _QUANTILE = 50, 0.95
+# "observed" durations: up to so many steps all lengths are explicit, beyond it up to this quantile of the lengths,
+# and never more than so many: time is linear in this number, and a long duration is seldom told from the next
+_SHORT, _QUANTILE, _LONG = 50, 0.9, 120
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,13 +150,13 @@ def known_lengths(codes: LevelCodes, level: int) -> tuple[np.ndarray, np.ndarray
 
 
 def explicit_length(lengths: np.ndarray) -> int:
-    """How many durations to make explicit: the longest, or where that is long a quantile of all."""
+    """How many durations to make explicit: the longest, or where that is long a quantile of all, up to a cap."""
     if not len(lengths):
         return _SHORT
     longest = int(lengths.max())
     if longest <= _SHORT:
         return longest
-    return max(_SHORT, int(np.ceil(np.quantile(lengths, _QUANTILE))))
+    return min(max(_SHORT, int(np.ceil(np.quantile(lengths, _QUANTILE)))), _LONG)
 
 
 def allowed_children(codes: LevelCodes, above: int) -> np.ndarray:
@@ -244,7 +245,6 @@ def make_levels(codes: LevelCodes, options: dict[str, list[Any]], segment_bottom
                 duration=duration,
                 max_duration=None if max_duration is None else int(max_duration),
                 has_tail=has_tail,
-                unit=float(lengths.mean()) if len(lengths) else 1.0,
                 segment_features=("sum",) if is_step else tuple(options["segment_features"][k]),
                 # a segment of one step weighs its only input once: more of the same would change the penalty alone
                 edge_features=tuple(

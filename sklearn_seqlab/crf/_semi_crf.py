@@ -34,11 +34,13 @@ class SemiCRF(HierarchyLabeler):
     max_duration : int, None or "observed", default="observed"
         Longest segment in time steps. An int is a hard limit. None sets none: the time of a fit is then
         quadratic in the length of the sequences. "observed" scores durations one by one up to the longest
-        segment of the training data (where that is longer than 50 steps: up to the 95 % quantile), and every
-        step beyond at a constant score, so that no segment is impossible and time stays linear.
+        segment of the training data (where that is longer than 50 steps: up to the 90 % quantile of their
+        lengths, and at most up to 120), and every step beyond at a constant score, so that no segment is
+        impossible and time stays linear.
     duration : {"none", "geometric", "gamma", "table"}, default="table"
-        Score of a duration of ``n`` steps: "geometric" a weight times ``n``; "gamma" also one times ``log(n)``,
-        the log-density of a gamma distribution; "table" a weight for each ``n``.
+        Score of a duration of ``n`` steps: "geometric" a constant and a weight times ``n``, which as intercepts
+        are not penalised; "gamma" also one times ``log(n)``: together the log-density of a gamma distribution;
+        "table" the first two and a weight for each ``n``.
     segment_features : tuple of {"sum", "mean", "any"}, default=("sum",)
         What of the inputs a segment's label weighs: their sum over its steps, their mean, and whether an input
         differs from zero at any step. Beyond ``max_duration`` the latter two see the first steps alone.
@@ -85,18 +87,17 @@ class SemiCRF(HierarchyLabeler):
         Sorted labels.
     coef_ : dict
         Weights by name, each a list with one array: "unary", "mean", "any", "edge_start", "edge_end",
-        "edge_transition" of shape (n_labels, n_features); "bias" (n_labels,) of each step; "duration"
-        (n_labels, .): for "gamma" the weights of ``n / duration_unit_`` and of ``log(n)``, for "table" those of
-        1 to ``max_duration_`` steps and of a step beyond; "initialisation" and "ending" (1, n_labels) of the
-        first and last segment; "transition" (1, n_labels, n_labels).
+        "edge_transition" of shape (n_labels, n_features); "bias" and "segment_bias" (n_labels,) of each step and
+        of each segment, not penalised; "duration"
+        (n_labels, .): for "gamma" the weight of ``log(n)``, for "table" those of 1 to ``max_duration_`` steps and
+        of a step beyond; "initialisation" and "ending" (1, n_labels) of the first and last segment;
+        "transition" (1, n_labels, n_labels).
     transition_coef_ : ndarray of shape (n_labels, n_labels)
         Weights of moves from row to column; minus infinity where forbidden.
     start_coef_, end_coef_ : ndarray of shape (n_labels,)
         Weights of the label of the first and of the last segment.
     max_duration_ : int or None
         Longest explicit duration.
-    duration_unit_ : float
-        Mean duration of the known training segments, in time steps.
     duration_scores_ : ndarray of shape (n_durations, n_labels)
         Score of each duration from one step up, without what the inputs add.
     engine_ : str
@@ -253,7 +254,7 @@ class SemiCRF(HierarchyLabeler):
         self.transition_mask_ = shape.transitions
         self.transition_coef_ = found.blocks["transition"][0][0]
         self.start_coef_, self.end_coef_ = (found.blocks[name][0][0] for name in ("initialisation", "ending"))
-        self.max_duration_, self.duration_unit_ = level.max_duration, level.unit
+        self.max_duration_ = level.max_duration
         self.duration_scores_ = self._duration_scores(level, found.blocks, int(batch.lengths.max()))
         self.engine_, self.n_log_fallbacks_ = found.engine, found.n_redone
         self.n_iter_, self.loss_curve_ = found.outcome.n_iter, np.array(found.outcome.history)
@@ -301,5 +302,5 @@ class SemiCRF(HierarchyLabeler):
         n_durations = longest if level.max_duration is None else level.max_duration
         scores = duration_curve(level, blocks["duration"][0] if "duration" in blocks else None, n_durations)
         if "bias" in blocks:
-            scores = scores + np.arange(1, n_durations + 1)[:, None] * blocks["bias"][0]
+            scores = scores + np.arange(1, n_durations + 1)[:, None] * blocks["bias"][0] + blocks["segment_bias"][0]
         return scores

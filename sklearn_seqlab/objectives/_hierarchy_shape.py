@@ -32,8 +32,6 @@ class Level:
         Longest explicit duration in time steps; None for as long as the sequence.
     has_tail : bool
         Whether segments may be longer than ``max_duration``, at a constant score per further step.
-    unit : float
-        Time steps that count as one in the linear duration score of "gamma".
     segment_features : tuple of {"sum", "mean", "any"}
     edge_features : tuple of {"start", "end", "initialisation", "transition", "ending"}
     """
@@ -43,7 +41,6 @@ class Level:
     duration: str = "none"
     max_duration: int | None = None
     has_tail: bool = False
-    unit: float = 1.0
     segment_features: tuple[str, ...] = ("sum",)
     edge_features: tuple[str, ...] = ()
 
@@ -69,9 +66,11 @@ class Tables(NamedTuple):
     Attributes
     ----------
     bias : ndarray of shape (n_nodes,)
-        Score of every step in a state; zero where a level has none.
+        Score of every step in a state; zero where a level has none ("none"). Not penalised, as intercepts are not.
+    segment : ndarray of shape (n_nodes,)
+        Score of every segment of a state, likewise: the constant of a density of durations.
     durations : list of n_levels arrays of shape (n_states, .) or None
-        "gamma": the weights of ``n / unit`` and ``log(n)``; "table": the scores of 1 to ``max_duration`` steps,
+        Beside the bias. "gamma": the weight of ``log(n)``; "table": the scores of 1 to ``max_duration`` steps,
         then that of every further step.
     initialisation, ending : ndarray of shape (n_pairs,)
     move : ndarray of shape (n_moves,)
@@ -79,6 +78,7 @@ class Tables(NamedTuple):
     """
 
     bias: np.ndarray
+    segment: np.ndarray
     durations: list[np.ndarray | None]
     initialisation: np.ndarray
     ending: np.ndarray
@@ -190,10 +190,12 @@ class HierarchyShape:
         for d, level in enumerate(self.levels):
             if d == 0:
                 continue
-            if level.duration == "geometric":
+            if level.duration != "none":
                 sizes.append(("bias", d, level.n_states))
-            elif level.duration == "gamma" and not level.is_step:
-                sizes.append(("gamma", d, 2 * level.n_states))
+                if not level.is_step:
+                    sizes.append(("segment", d, level.n_states))
+            if level.duration == "gamma" and not level.is_step:
+                sizes.append(("gamma", d, level.n_states))
             elif level.duration == "table" and not level.is_step:
                 assert level.max_duration is not None
                 sizes.append(("table", d, (level.max_duration + level.has_tail) * level.n_states))
@@ -214,28 +216,28 @@ class HierarchyShape:
 
     def read_tables(self, vector: np.ndarray) -> Tables:
         """The tables of a run of ``n_table`` coefficients."""
-        bias = np.zeros(self.n_nodes)
+        bias, segment = np.zeros((2, self.n_nodes))
         durations: list[np.ndarray | None] = [None] * self.n_levels
         initialisation, ending = np.empty(self.layout.pairs.shape[1]), np.empty(self.layout.pairs.shape[1])
         move = np.full(self.layout.n_moves, -np.inf)
         for kind, level, place in self.table_parts:
             values = vector[place]
-            if kind == "bias":
-                bias[self.nodes(level)] = values
+            if kind in ("bias", "segment"):
+                (bias if kind == "bias" else segment)[self.nodes(level)] = values
             elif kind in ("gamma", "table"):
                 durations[level] = values.reshape(self.levels[level].n_states, -1)
             elif kind == "transition":
                 move[self._moves(level)] = values
             else:
                 (initialisation if kind == "initialisation" else ending)[self._pairs(level)] = values
-        return Tables(bias, durations, initialisation, ending, move)
+        return Tables(bias, segment, durations, initialisation, ending, move)
 
     def write_tables(self, tables: Tables) -> np.ndarray:
         """The inverse of ``read_tables``; also adds gradients by table up to one of coefficients."""
         vector = np.empty(self.n_table)
         for kind, level, place in self.table_parts:
-            if kind == "bias":
-                vector[place] = tables.bias[self.nodes(level)]
+            if kind in ("bias", "segment"):
+                vector[place] = (tables.bias if kind == "bias" else tables.segment)[self.nodes(level)]
             elif kind in ("gamma", "table"):
                 vector[place] = tables.durations[level].ravel()  # type: ignore[union-attr]
             elif kind == "transition":
@@ -257,7 +259,7 @@ class HierarchyShape:
         -------
         blocks : dict
             By name a list with an array (or None) per level below a dummy root: "unary", "mean", "any" and
-            "edge_..." of shape (n_states, n_features); "bias" (n_states,); "duration" (n_states, .);
+            "edge_..." of shape (n_states, n_features); "bias" and "segment_bias" (n_states,); "duration" (n_states, .);
             "initialisation", "ending" (n_states above, n_states); "transition" (n_states above, n_states,
             n_states), minus infinity where forbidden. The top level has no parent: its last three are None
             for a true root, and have one row for a dummy one.
@@ -268,8 +270,11 @@ class HierarchyShape:
             name = block_name(part.kind)
             blocks.setdefault(name, [None] * (self.n_levels - top))[part.level - top] = node[part.place]
         for d, level in enumerate(self.levels):
-            if level.duration == "geometric" and d > 0:
+            if level.duration != "none" and d > 0:
                 blocks.setdefault("bias", [None] * (self.n_levels - top))[d - top] = tables.bias[self.nodes(d)]
+                if not level.is_step:
+                    own = tables.segment[self.nodes(d)]
+                    blocks.setdefault("segment_bias", [None] * (self.n_levels - top))[d - top] = own
             if tables.durations[d] is not None:
                 blocks.setdefault("duration", [None] * (self.n_levels - top))[d - top] = tables.durations[d]
         for d in range(1, self.n_levels):
@@ -297,7 +302,7 @@ class HierarchyShape:
         for part in self.columns:
             shape = (self.levels[part.level].n_states, n_features)
             node[part.place] = _block(blocks, block_name(part.kind), part.level - top, shape)
-        bias = np.zeros(self.n_nodes)
+        bias, segment = np.zeros((2, self.n_nodes))
         durations: list[np.ndarray | None] = [None] * self.n_levels
         initialisation, ending = np.empty(self.layout.pairs.shape[1]), np.empty(self.layout.pairs.shape[1])
         move = np.empty(self.layout.n_moves)
@@ -305,6 +310,8 @@ class HierarchyShape:
             own, above = self.levels[d].n_states, self.levels[d - 1].n_states
             if kind == "bias":
                 bias[self.nodes(d)] = _block(blocks, "bias", d - top, (own,))
+            elif kind == "segment":
+                segment[self.nodes(d)] = _block(blocks, "segment_bias", d - top, (own,))
             elif kind in ("gamma", "table"):
                 durations[d] = _block(blocks, "duration", d - top, (own, (place.stop - place.start) // own))
             elif kind == "transition":
@@ -317,7 +324,7 @@ class HierarchyShape:
                 table = _block(blocks, kind, d - top, (above, own))
                 values[pairs] = table[self.layout.pairs[1, pairs], self.layout.pairs[2, pairs]]
         move[~self.allowed_moves] = -np.inf
-        return node, Tables(bias, durations, initialisation, ending, move)
+        return node, Tables(bias, segment, durations, initialisation, ending, move)
 
     @property
     def top_level(self) -> int:
@@ -327,6 +334,16 @@ class HierarchyShape:
     def labelled(self) -> Iterator[tuple[int, Level]]:
         """Levels that carry labels."""
         yield from list(enumerate(self.levels))[self.top_level :]
+
+    @cached_property
+    def pair_child(self) -> np.ndarray:
+        """Node of the child of each pair, (n_pairs,)."""
+        return self.first_node[self.layout.pairs[0] + 1] + self.layout.pairs[2]
+
+    @cached_property
+    def move_child(self) -> np.ndarray:
+        """Node of the child that each move enters, (n_moves,)."""
+        return self.first_node[self.layout.moves[0] + 1] + self.layout.moves[3]
 
     def _pairs(self, level: int) -> np.ndarray:
         return np.flatnonzero(self.layout.pairs[0] == level - 1)
