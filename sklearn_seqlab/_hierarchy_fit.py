@@ -21,6 +21,9 @@ from sklearn_seqlab.objectives import (
 from sklearn_seqlab.sequences import LevelCodes, PackedBatch
 from sklearn_seqlab.solvers import SolverOutcome, lbfgs, stochastic
 
+# Relative gradient to which complete sequences are fitted before the others join in.
+_ROUGHLY = 1e-2
+
 __all__ = [
     "HierarchyFit",
     "allowed_children",
@@ -76,21 +79,32 @@ class HierarchyFit:
         engine = choose_engine(shape, engine)
         name = type(estimator).__name__
         with _parallel.one_blas_thread(), Progress(estimator.verbose, name, estimator.max_iter) as progress:
-            objective = HierarchyLogLikelihood(
-                batch.take(order),
-                KnownConfiguration(narrow_by(known, shape), complete[order]),
-                shape,
-                weight=weight[order],
-                C=estimator.C,
-                engine=engine,
-                numerics=estimator.numerics,
-                numbers=order,
-                n_jobs=estimator.n_jobs,
-            )
+
+
+            def loss(n_sequences: int) -> HierarchyLogLikelihood:
+                """Of the first sequences of the order."""
+                chosen = order[:n_sequences]
+                return HierarchyLogLikelihood(
+                    batch.take(chosen),
+                    KnownConfiguration(narrow_by(known, shape), complete[chosen]),
+                    shape,
+                    weight=weight[chosen],
+                    C=estimator.C,
+                    engine=engine,
+                    numerics=estimator.numerics,
+                    numbers=chosen,
+                    n_jobs=estimator.n_jobs,
+                )
+
+            objective = loss(len(order))
             coef = np.zeros(objective.n_coef)
+            options = {"max_iter": estimator.max_iter, "tol": estimator.tol, "callback": progress}
+            n_complete = int(complete[order].sum())
             if start is not None:
                 coef = _warm(objective, shape, start, batch.n_features)
-            options = {"max_iter": estimator.max_iter, "tol": estimator.tol, "callback": progress}
+            elif 0 < n_complete < len(order):
+                # with hidden parts the objective has many minima: start at that of the complete sequences
+                coef = lbfgs(loss(n_complete), coef, **(options | {"tol": _ROUGHLY})).coef
             if estimator.solver == "lbfgs":
                 outcome = lbfgs(objective, coef, **options)
             else:

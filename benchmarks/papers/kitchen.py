@@ -28,6 +28,8 @@ INPUTS = ("channels", "cells")
 HIDING = {"hide_labels": (0.5, 0.0), "hide_ends": (0.5, 0.0)}
 SHARES = (0.0, 0.1, 0.2, 0.4, 0.6, 0.8)
 EDGES = ("start", "end")
+PRUNE_BELOW = 0.05
+EXTRAS = ("given", "pruned")
 
 
 def hierarchy(**changes: Any) -> HSCRFClassifier:
@@ -118,7 +120,9 @@ def topologies() -> FoldScores:
     return FoldScores("kitchen_pruned", ["seed", "what"], ["precision", "recall"])
 
 
-def run(rows: list[str], inputs: list[str] = list(INPUTS), seeds: Any = SEEDS) -> None:
+def run(options: Any) -> None:
+    rows = options.rows or [*ROWS, *EXTRAS]
+    inputs, seeds = options.inputs or INPUTS, SEEDS
     warnings.simplefilter("ignore", ConvergenceWarning)
     for name in inputs:
         for seed in seeds:
@@ -127,7 +131,8 @@ def run(rows: list[str], inputs: list[str] = list(INPUTS), seeds: Any = SEEDS) -
             for row in rows:
                 if row in ROWS:
                     found = ROWS[row](data)
-                    store.add(input=name, row=row, seed=seed, **{k: round(v, 3) for k, v in found.items()})
+                    found = {"activity": "", "leg": ""} | {k: round(v, 3) for k, v in found.items()}
+                    store.add(input=name, row=row, seed=seed, **found)
             store.save()
             if "given" in rows:
                 run_given(name, seed, data)
@@ -174,18 +179,79 @@ def run_pruned(seed: int) -> None:
     store.save()
 
 
-PRUNE_BELOW = 0.0
-
-
 def truth(data: Any, model: HSCRFClassifier) -> tuple[np.ndarray, np.ndarray]:
     """Child pairs and transitions of the simulator, in the order of the model's classes."""
-    activities, legs = model.classes_
-    names = list(data.transitions)
-    moves = np.zeros((len(activities), len(legs), len(legs)), dtype=bool)
+    activities, legs = (names.tolist() for names in model.classes_)
     children = np.zeros((len(activities), len(legs)), dtype=bool)
-    for a, activity in enumerate(activities):
-        table = data.transitions[activity] if isinstance(data.transitions, dict) else data.transitions[names.index(activity)]
-        moves[a] = np.asarray(table)[:, : len(legs)] > 0
-    for a, rows in enumerate(moves):
-        children[a] = rows.any(axis=0) | rows.any(axis=1)
+    moves = np.zeros((len(activities), len(legs), len(legs)), dtype=bool)
+    order = [legs.index(leg) for leg in data.target_names[1]]
+    for activity, table in zip(data.target_names[0], data.transitions, strict=True):
+        a = activities.index(activity)
+        children[a, [legs.index(leg) for leg in data.hierarchy[activity]]] = True
+        before, after = np.nonzero(table[:, 1:] > 0)
+        moves[a, [order[u] for u in before], [order[v] for v in after]] = True
     return children, moves
+
+
+def write() -> None:
+    store = scores()
+    lines = []
+    for name in INPUTS:
+        baselines = {
+            "leg": store.select(input=name, row="flat chain on legs"),
+            "activity": store.select(input=name, row="flat chain on activities"),
+        }
+        for row in ROWS:
+            found = store.select(input=name, row=row)
+            if found:
+                cells = [cell(found, what, baselines[what]) for what in ("leg", "activity")]
+                lines.append([name, row, *(c for pair in cells for c in pair)])
+    header = ["input", "model", "leg, %", "p", "activity, %", "p"]
+    text = [
+        "## Kitchen trajectories (stand-in for seed 000, 9.1)\n",
+        f"{dates(store)}. {versions()}. `python benchmarks/papers/run.py kitchen`\n",
+        __doc__.split("\n", 1)[1].strip() + "\n",
+        "Mean and standard deviation over random states. p: paired Wilcoxon test over random states, of legs against "
+        "the flat chain on legs, of activities against the flat chain on activities.\n",
+        markdown_table(header, lines),
+    ]
+    given, lines = curves(), []
+    for name in INPUTS:
+        for share in SHARES:
+            found = given.select(input=name, share=share)
+            if found:
+                lines.append([name, f"{share:g}", cell(found, "leg", [])[0], cell(found, "activity", [])[0]])
+    text += [
+        "\nAccuracy on the steps whose labels are not given, by share of labels given (of both levels, step by "
+        "step); model stopped after ten iterations.\n",
+        markdown_table(["input", "share given", "leg, %", "activity, %"], lines),
+    ]
+    pruned, lines = topologies(), []
+    for what in ("children", "transitions"):
+        found = pruned.select(what=what)
+        if found:
+            means = [np.mean([float(record[k]) for record in found]) for k in ("precision", "recall")]
+            least = [min(float(record[k]) for record in found) for k in ("precision", "recall")]
+            lines.append([what, *(f"{a:.3f} ({b:.3f})" for a, b in zip(means, least, strict=True))])
+    text += [
+        f"\n`prune({PRUNE_BELOW})` of a model trained on 90 sequences of cells with all pairs and transitions allowed, "
+        "against the simulator's topology: mean (least) over random states.\n",
+        markdown_table(["what", "precision", "recall"], lines),
+    ]
+    write_section("kitchen", "\n".join(text))
+
+
+def cell(found: list[dict[str, str]], what: str, baseline: list[dict[str, str]]) -> tuple[str, str]:
+    values = np.array([float(record[what]) for record in found if record[what]])
+    if not len(values):
+        return "", ""
+    shown = f"{values.mean():.1f} ± {values.std(ddof=1):.1f}" if len(values) > 1 else f"{values[0]:.1f}"
+    others = np.array([float(record[what]) for record in baseline if record[what]])
+    if len(others) != len(values) or np.array_equal(values, others):
+        return shown, ""
+    return shown, f"{wilcoxon(values, others).pvalue:.2g}"
+
+
+def dates(store: FoldScores) -> str:
+    found = sorted({record["date"] for record in store.records.values()})
+    return f"{found[0]} to {found[-1]}"

@@ -343,8 +343,10 @@ class HSCRFClassifier(HierarchyLabeler):
         Parameters
         ----------
         threshold : float, default=0.0
-            A pair of parent and child is improbable if its initialisation weight and the weights of all
-            transitions into it are below this; of the pairs that are left, a transition is if its own weight is.
+            A pair of parent and child is improbable if neither its initialisation weight nor the weight of a
+            transition into it is above this; of the pairs that are left, a transition is if its own weight is not.
+            Weights of what training data does not show are small, and not always negative: a little above 0
+            prunes them too.
         X, y, sample_weight
             As in ``fit``. If given, the copy is fitted anew within the topology that is left; else it keeps the
             weights that are left.

@@ -74,13 +74,13 @@ def prunable(
     initialisation, transition = coef["initialisation"][first:], coef["transition"][first:]
     kept_children, kept_moves = [], []
     for k, mask in enumerate(moves):
-        heavy = mask & (transition[k] >= threshold)
+        heavy = mask & (transition[k] > threshold)
         if k == 0 and not root:  # children of the dummy root stay
             kept_moves.append(heavy)
             continue
         d = k - 1 if not root else k
         into = heavy.any(axis=1)  # some transition into the child
-        kept = children[d] & ((initialisation[k] >= threshold) | into)
+        kept = children[d] & ((initialisation[k] > threshold) | into)
         lonely = ~kept.any(axis=1)
         kept[lonely] = children[d][lonely]
         kept_children.append(kept)
