@@ -80,7 +80,6 @@ class HierarchyFit:
         name = type(estimator).__name__
         with _parallel.one_blas_thread(), Progress(estimator.verbose, name, estimator.max_iter) as progress:
 
-
             def loss(n_sequences: int) -> HierarchyLogLikelihood:
                 """Of the first sequences of the order."""
                 chosen = order[:n_sequences]
@@ -149,7 +148,9 @@ def per_level(value: Any, n_levels: int, name: str, atoms: tuple[type, ...]) -> 
         return [value] * n_levels
     entries = list(value)
     if len(entries) != n_levels:
-        raise ValueError(f"{name} has {len(entries)} entries, but there are {n_levels} levels below the root.")
+        raise ValueError(
+            f"{name} has {len(entries)} entries, but there are {n_levels} levels below the root."
+        )
     return entries
 
 
@@ -214,7 +215,9 @@ def _informative_masks(codes: LevelCodes, levels: Sequence[int]) -> Any:
         yield masks if informative[s] else [np.zeros_like(mask) for mask in masks]
 
 
-def _warm(objective: HierarchyLogLikelihood, shape: HierarchyShape, start: dict[str, Any], n_features: int) -> np.ndarray:
+def _warm(
+    objective: HierarchyLogLikelihood, shape: HierarchyShape, start: dict[str, Any], n_features: int
+) -> np.ndarray:
     """The last solution as a start, provided that it has the same blocks; forbidden moves count as zero."""
     try:
         coef = objective.join(*shape.unblock(start, n_features))
@@ -223,7 +226,9 @@ def _warm(objective: HierarchyLogLikelihood, shape: HierarchyShape, start: dict[
     return np.where(np.isfinite(coef), coef, 0.0)
 
 
-def make_levels(codes: LevelCodes, options: dict[str, list[Any]], segment_bottom: bool, root: bool) -> list[Level]:
+def make_levels(
+    codes: LevelCodes, options: dict[str, list[Any]], segment_bottom: bool, root: bool
+) -> list[Level]:
     """The levels that carry labels, with durations resolved against the known segments.
 
     Parameters

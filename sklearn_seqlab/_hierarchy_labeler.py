@@ -335,7 +335,9 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
             return _parallel.run(task, bounds, self.n_jobs)
 
 
-def narrow_by(known: LevelCodes, shape: HierarchyShape) -> Callable[[int, int], tuple[np.ndarray, np.ndarray]]:
+def narrow_by(
+    known: LevelCodes, shape: HierarchyShape
+) -> Callable[[int, int], tuple[np.ndarray, np.ndarray]]:
     """What is allowed and which ends are known in a run of rows, in the terms of the engines."""
     top = shape.top_level
 

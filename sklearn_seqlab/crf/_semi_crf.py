@@ -302,5 +302,9 @@ class SemiCRF(HierarchyLabeler):
         n_durations = longest if level.max_duration is None else level.max_duration
         scores = duration_curve(level, blocks["duration"][0] if "duration" in blocks else None, n_durations)
         if "bias" in blocks:
-            scores = scores + np.arange(1, n_durations + 1)[:, None] * blocks["bias"][0] + blocks["segment_bias"][0]
+            scores = (
+                scores
+                + np.arange(1, n_durations + 1)[:, None] * blocks["bias"][0]
+                + blocks["segment_bias"][0]
+            )
         return scores

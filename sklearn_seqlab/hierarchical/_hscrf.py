@@ -408,7 +408,9 @@ class HSCRFClassifier(HierarchyLabeler):
             check_names(duration, DURATIONS, "duration", least=1)
         for wish in options["max_duration"]:
             if not (wish is None or wish == "observed" or (isinstance(wish, Integral) and wish >= 1)):
-                raise ValueError(f"max_duration holds {wish!r}; expected None, 'observed' or an int of at least 1.")
+                raise ValueError(
+                    f"max_duration holds {wish!r}; expected None, 'observed' or an int of at least 1."
+                )
         for names in options["segment_features"]:
             check_names(names, SEGMENT_FEATURES, "segment_features", least=1)
         for names in options["edge_features"]:
@@ -459,4 +461,6 @@ def _tuples_per_level(value: Any, n_levels: int, name: str) -> list[tuple[str, .
         return [(value,)] * n_levels
     if all(isinstance(entry, str) for entry in value):
         return [tuple(value)] * n_levels
-    return [(entry,) if isinstance(entry, str) else tuple(entry) for entry in per_level(value, n_levels, name, ())]
+    return [
+        (entry,) if isinstance(entry, str) else tuple(entry) for entry in per_level(value, n_levels, name, ())
+    ]

@@ -22,7 +22,9 @@ def read_children(wish: Any, above: np.ndarray, below: np.ndarray, level: int) -
     """
     if isinstance(wish, str):
         if wish != "full":
-            raise ValueError(f"children of level {level} is {wish!r}; expected 'observed', 'full', a dict or a mask.")
+            raise ValueError(
+                f"children of level {level} is {wish!r}; expected 'observed', 'full', a dict or a mask."
+            )
         return np.ones((len(above), len(below)), dtype=bool)
     if isinstance(wish, Mapping):
         name = f"children of level {level}"

@@ -42,8 +42,7 @@ class StackShares:
 _NAMES = tuple(field.name for field in fields(StackShares))
 
 
-def _nothing(*shape: int) -> Any:
-    return field(default_factory=lambda: np.empty(shape))
+_NO_ROWS, _NO_VALUES = np.empty((0, 0)), np.empty(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,11 +93,11 @@ class PackedStacks:
     move: np.ndarray
     duration: np.ndarray
     offsets: np.ndarray
-    enter: np.ndarray = _nothing(0, 0)
-    leave: np.ndarray = _nothing(0, 0)
-    first_child: np.ndarray = _nothing(0, 0)
-    last_child: np.ndarray = _nothing(0, 0)
-    tail: np.ndarray = _nothing(0)
+    enter: np.ndarray = field(default_factory=_NO_ROWS.copy)
+    leave: np.ndarray = field(default_factory=_NO_ROWS.copy)
+    first_child: np.ndarray = field(default_factory=_NO_ROWS.copy)
+    last_child: np.ndarray = field(default_factory=_NO_ROWS.copy)
+    tail: np.ndarray = field(default_factory=_NO_VALUES.copy)
     persists: bool = False
     movers: np.ndarray = field(default_factory=lambda: np.empty((2, 0), dtype=np.int8))
     first: int = 0
@@ -122,7 +121,9 @@ class PackedStacks:
         }
         for name, shapes in wish.items():
             if getattr(self, name).shape not in shapes:
-                raise ValueError(f"{name} scores have shape {getattr(self, name).shape}; expected one of {shapes}.")
+                raise ValueError(
+                    f"{name} scores have shape {getattr(self, name).shape}; expected one of {shapes}."
+                )
         if self.offsets[-1] != n_rows:
             raise ValueError(f"offsets end at {self.offsets[-1]}, but there are {n_rows} rows of scores.")
 
@@ -142,7 +143,9 @@ class PackedStacks:
         """Log of the summed masses (n_sequences,), minus infinity where nothing is feasible."""
         if numerics == "log":
             log_z = np.empty(self.n_sequences)
-            _stack_log.inside(self.offsets, self._everything(), *self._scores(), *self._inside_arrays(), log_z)
+            _stack_log.inside(
+                self.offsets, self._everything(), *self._scores(), *self._inside_arrays(), log_z
+            )
             return log_z
         # forward masses alone carry no certificate
         return self.forward_backward(numerics=numerics)[0]
@@ -178,7 +181,9 @@ class PackedStacks:
         redo = np.flatnonzero(certified == 0)
         if len(redo):
             if numerics == "scaled":
-                raise FloatingPointError(f"Sequence {self.first + redo[0]} leaves the range of scaled masses.")
+                raise FloatingPointError(
+                    f"Sequence {self.first + redo[0]} leaves the range of scaled masses."
+                )
             self._add_shares(_stack_log, redo, weight, log_z, certified, shares)
         return log_z, shares, len(redo)
 
@@ -303,7 +308,9 @@ class PackedStacks:
             *(getattr(shares, name) for name in _NAMES),
         )  # fmt: skip
 
-    def _trace(self, kernel: Any, arrays: list[np.ndarray], seeds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _trace(
+        self, kernel: Any, arrays: list[np.ndarray], seeds: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         longest = int(np.diff(self.offsets).max())
         n_prefixes = self.layout.n_prefixes
         codes, ends = np.empty(len(self.step), dtype=np.intp), np.empty(len(self.step), dtype=np.int8)

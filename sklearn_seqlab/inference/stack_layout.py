@@ -56,7 +56,8 @@ class StackLayout:
                 u = np.flatnonzero(below)
                 first_move[d][s] = n_moves
                 n_moves += len(u) ** 2
-                moves.append(np.column_stack([np.full((len(u) ** 2, 2), (d, s)), np.repeat(u, len(u)), np.tile(u, len(u))]))
+                under = np.full((len(u) ** 2, 2), (d, s))
+                moves.append(np.column_stack([under, np.repeat(u, len(u)), np.tile(u, len(u))]))
         state, parent, begin, end, block, pair, cut = [], [], [], [], [], [], [0]
         level = [(s,) for s in range(n_roots)]
         parents = list(range(n_roots))
@@ -76,7 +77,9 @@ class StackLayout:
                     pair.append(-1)
                 else:
                     above = stack[-2]
-                    pair.append(first_pair[d - 1] + int(masks[d - 1][:above].sum() + masks[d - 1][above, :s].sum()))
+                    pair.append(
+                        first_pair[d - 1] + int(masks[d - 1][:above].sum() + masks[d - 1][above, :s].sum())
+                    )
                 below.extend((*stack, int(u)) for u in kids)
                 below_parents.extend([cut[-1] + k] * len(kids))
             cut.append(offset)

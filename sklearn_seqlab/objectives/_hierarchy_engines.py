@@ -109,12 +109,16 @@ class StackEngine:
         step = np.zeros(self.cliques.step.shape)
         scatter(shares.step, self.nodes, step)
         leaf_states = layout.state[layout.level_slice(m)]
-        duration, tail = [None] * shape.n_levels, [None] * shape.n_levels
-        if self.cliques.duration[m] is not None:
-            duration[m] = np.zeros(self.cliques.duration[m].shape)
-            np.add.at(duration[m], (slice(None), slice(None), leaf_states), shares.duration)
-        if self.cliques.tail[m] is not None:
-            tail[m] = np.bincount(leaf_states, shares.tail, minlength=shape.levels[m].n_states)
+        duration: list[np.ndarray | None] = [None] * shape.n_levels
+        tail: list[np.ndarray | None] = [None] * shape.n_levels
+        own, beyond = self.cliques.duration[m], self.cliques.tail[m]
+        if own is not None:
+            by_state = np.zeros(own.shape)
+            for k, state in enumerate(leaf_states):  # prefixes of one state share its durations
+                by_state[:, :, state] += shares.duration[:, :, k]
+            duration[m] = by_state
+        if beyond is not None:
+            tail[m] = np.bincount(leaf_states, shares.tail, minlength=len(beyond))
         return (
             log_z,
             CliqueScores(
@@ -137,7 +141,8 @@ class StackEngine:
     def boundaries(self) -> np.ndarray:
         """Probability that a segment of each level ends with each step, (n_levels, n_rows)."""
         stacks = self.stacks
-        if stacks.enter.shape[1] < self.layout.n_prefixes:  # what leaves at each row is told apart only if rows have scores of their own
+        if stacks.enter.shape[1] < self.layout.n_prefixes:
+            # what leaves at each row is told apart only if rows have scores of their own
             enter, leave = np.zeros((2, len(stacks.step), self.layout.n_prefixes))
             if len(stacks.enter):
                 enter[:, : stacks.enter.shape[1]] = stacks.enter

@@ -271,7 +271,9 @@ class HierarchyShape:
             blocks.setdefault(name, [None] * (self.n_levels - top))[part.level - top] = node[part.place]
         for d, level in enumerate(self.levels):
             if level.duration != "none" and d > 0:
-                blocks.setdefault("bias", [None] * (self.n_levels - top))[d - top] = tables.bias[self.nodes(d)]
+                blocks.setdefault("bias", [None] * (self.n_levels - top))[d - top] = tables.bias[
+                    self.nodes(d)
+                ]
                 if not level.is_step:
                     own = tables.segment[self.nodes(d)]
                     blocks.setdefault("segment_bias", [None] * (self.n_levels - top))[d - top] = own

@@ -31,7 +31,9 @@ class NestedEngine:
         other.__dict__.update(self.__dict__)
         other.hierarchies = []
         for hierarchy, rows in self._each():
-            masks = None if allowed is None else [allowed[rows, self.shape.nodes(d)] for d in range(self.shape.n_levels)]
+            masks = None
+            if allowed is not None:
+                masks = [allowed[rows, self.shape.nodes(d)] for d in range(self.shape.n_levels)]
             other.hierarchies.append(hierarchy.narrowed(masks, None if ends is None else ends[:, rows]))
         return other
 
@@ -73,7 +75,12 @@ class NestedEngine:
 
     def raise_if_overflown(self) -> None:
         for hierarchy in self.hierarchies:
-            parts = (*hierarchy.persistence, *hierarchy.initialisation, *hierarchy.transition, *hierarchy.ending)
+            parts = (
+                *hierarchy.persistence,
+                *hierarchy.initialisation,
+                *hierarchy.transition,
+                *hierarchy.ending,
+            )
             if not all(part.max() < np.inf for part in parts):
                 raise ValueError(
                     f"The scores of sequence {hierarchy.first} are beyond double precision: features are too large "
@@ -145,7 +152,9 @@ def _band(cliques: CliqueScores, d: int, start: int, n_steps: int) -> np.ndarray
     return band
 
 
-def _per_step(table: np.ndarray, by_node: np.ndarray | None, rows: slice, own: slice, n_steps: int) -> np.ndarray:
+def _per_step(
+    table: np.ndarray, by_node: np.ndarray | None, rows: slice, own: slice, n_steps: int
+) -> np.ndarray:
     scores = np.repeat(table[None], n_steps, axis=0)
     if by_node is not None:
         scores += by_node[rows, own][:, None, :]
