@@ -59,15 +59,16 @@ class StackLayout:
                 under = np.full((len(u) ** 2, 2), (d, s))
                 moves.append(np.column_stack([under, np.repeat(u, len(u)), np.tile(u, len(u))]))
         state, parent, begin, end, block, pair, cut = [], [], [], [], [], [], [0]
-        level = [(s,) for s in range(n_roots)]
+        level: list[tuple[int, ...]] = [(s,) for s in range(n_roots)]
         parents = list(range(n_roots))
         first_pair = np.cumsum([0, *(len(p) for p in pairs)])
         for d in range(len(masks) + 1):
             offset = cut[-1] + len(level)
-            below, below_parents = [], []
+            below: list[tuple[int, ...]] = []
+            below_parents: list[int] = []
             for k, stack in enumerate(level):
                 s = stack[-1]
-                kids = np.flatnonzero(masks[d][s]) if d < len(masks) else []
+                kids = np.flatnonzero(masks[d][s]).tolist() if d < len(masks) else []
                 state.append(s)
                 parent.append(parents[k])
                 begin.append(offset + len(below))
@@ -76,11 +77,11 @@ class StackLayout:
                 if d == 0:
                     pair.append(-1)
                 else:
-                    above = stack[-2]
+                    above = int(stack[d - 1])
                     pair.append(
                         first_pair[d - 1] + int(masks[d - 1][:above].sum() + masks[d - 1][above, :s].sum())
                     )
-                below.extend((*stack, int(u)) for u in kids)
+                below.extend((*stack, u) for u in kids)
                 below_parents.extend([cut[-1] + k] * len(kids))
             cut.append(offset)
             if d < len(masks):

@@ -181,7 +181,7 @@ def add_column_shares(
     any_out : dict of ndarray of shape (n_features, n_states)
     """
     shape = shares.shape
-    sources = {
+    sources: dict[str, list[np.ndarray | None]] = {
         "sum": [shares.step],
         "start": [shares.first, shares.enter],
         "end": [shares.last, shares.leave],
@@ -189,11 +189,11 @@ def add_column_shares(
         "transition": [shares.enter],
         "ending": [shares.last],
     }
-    for kind, parts in sources.items():
-        columns, nodes = shape.columns_of(kind)
-        for part in parts:
-            if len(columns) and part is not None:
-                out[:, columns] += part[:, nodes]
+    for name, cliques in sources.items():
+        columns, nodes = shape.columns_of(name)
+        for clique in cliques:
+            if len(columns) and clique is not None:
+                out[:, columns] += clique[:, nodes]
     for kind, level, place in shape.columns:
         share = shares.duration[level]
         if kind == "mean" and share is not None:
@@ -219,7 +219,7 @@ def table_shares(shares: CliqueScores, chunk: Chunk) -> np.ndarray:
                 log += beyond / len(by_length)
             durations[d] = log[:, None]
         else:
-            table = np.zeros((level.n_states, level.max_duration + level.has_tail))
+            table = np.zeros((level.n_states, int(level.max_duration or 0) + level.has_tail))
             table[:, : len(by_length)] = by_length.T
             if beyond is not None:
                 table[:, -1] = beyond

@@ -270,21 +270,19 @@ class HierarchyShape:
             name = block_name(part.kind)
             blocks.setdefault(name, [None] * (self.n_levels - top))[part.level - top] = node[part.place]
         for d, level in enumerate(self.levels):
+            parts = {"duration": tables.durations[d]}
             if level.duration != "none" and d > 0:
-                blocks.setdefault("bias", [None] * (self.n_levels - top))[d - top] = tables.bias[
-                    self.nodes(d)
-                ]
-                if not level.is_step:
-                    own = tables.segment[self.nodes(d)]
-                    blocks.setdefault("segment_bias", [None] * (self.n_levels - top))[d - top] = own
-            if tables.durations[d] is not None:
-                blocks.setdefault("duration", [None] * (self.n_levels - top))[d - top] = tables.durations[d]
+                parts["bias"] = tables.bias[self.nodes(d)]
+                parts["segment_bias"] = None if level.is_step else tables.segment[self.nodes(d)]
+            for name, values in parts.items():
+                if values is not None:
+                    blocks.setdefault(name, [None] * (self.n_levels - top))[d - top] = values
         for d in range(1, self.n_levels):
             above, own = self.levels[d - 1].n_states, self.levels[d].n_states
             pairs, moves = self._pairs(d), self.layout.moves[0] == d - 1
-            for name, values in (("initialisation", tables.initialisation), ("ending", tables.ending)):
+            for name, scores in (("initialisation", tables.initialisation), ("ending", tables.ending)):
                 table = np.full((above, own), -np.inf)
-                table[self.layout.pairs[1, pairs], self.layout.pairs[2, pairs]] = values[pairs]
+                table[self.layout.pairs[1, pairs], self.layout.pairs[2, pairs]] = scores[pairs]
                 blocks.setdefault(name, [None] * (self.n_levels - top))[d - top] = table
             table = np.full((above, own, own), -np.inf)
             table[tuple(self.layout.moves[1:, moves])] = tables.move[moves]

@@ -18,7 +18,7 @@ __all__ = ["NestedEngine"]
 class NestedEngine:
     """Any combination of levels; time up to cubic in the sequence. The verbs are those of ``StackEngine``."""
 
-    def __init__(self, cliques: CliqueScores, numerics: str = "auto"):
+    def __init__(self, cliques: CliqueScores, numerics: Any = "auto"):
         self.cliques, self.numerics, self.shape = cliques, numerics, cliques.shape
         offsets = cliques.offsets
         self.hierarchies = [
@@ -65,7 +65,10 @@ class NestedEngine:
         random = check_random_state(random_state)
         draws = [hierarchy.sample(n_samples, random) for hierarchy in self.hierarchies]
         return [
-            tuple(np.concatenate([draw[k][part] for draw in draws], axis=1) for part in (0, 1))
+            (
+                np.concatenate([draw[k][0] for draw in draws], axis=1),
+                np.concatenate([draw[k][1] for draw in draws], axis=1),
+            )
             for k in range(n_samples)
         ]
 
