@@ -36,7 +36,8 @@ __all__ = [
 ]
 
 # "observed" durations: up to so many steps all lengths are explicit, beyond it up to this quantile of the lengths,
-# and never more than so many: time is linear in this number, and a long duration is seldom told from the next
+# and never more than so many (of a level with others below it, half as many): time is linear in this number, and
+# a long duration is seldom told from the next
 _SHORT, _QUANTILE, _LONG = 50, 0.9, 120
 
 
@@ -164,14 +165,14 @@ def known_lengths(codes: LevelCodes, level: int) -> tuple[np.ndarray, np.ndarray
     return (stops - starts)[is_known], label[starts][is_known]
 
 
-def explicit_length(lengths: np.ndarray) -> int:
+def explicit_length(lengths: np.ndarray, cap: int = _LONG) -> int:
     """How many durations to make explicit: the longest, or where that is long a quantile of all, up to a cap."""
     if not len(lengths):
         return _SHORT
     longest = int(lengths.max())
     if longest <= _SHORT:
         return longest
-    return min(max(_SHORT, int(np.ceil(np.quantile(lengths, _QUANTILE)))), _LONG)
+    return min(max(_SHORT, int(np.ceil(np.quantile(lengths, _QUANTILE)))), cap)
 
 
 def allowed_children(codes: LevelCodes, above: int) -> np.ndarray:
@@ -254,7 +255,8 @@ def make_levels(
         if is_step:
             max_duration = None
         elif wish == "observed":
-            max_duration, has_tail = explicit_length(lengths), True
+            is_last = d == codes.n_levels - 1
+            max_duration, has_tail = explicit_length(lengths, _LONG if is_last else _LONG // 2), True
         elif wish is None and duration == "table":
             max_duration, has_tail = int(lengths.max(initial=1)), True
         levels.append(
