@@ -9,6 +9,8 @@
 #   share               a mass as a probability: divided by the partition function, times a weight
 #   leaf_forward, leaf_backward     the innermost loops over the stacks of one open segment
 #   block_forward, block_backward   those over the moves among the children of one parent
+#   times_up            as times, but for the outside pass: a product of somethings is never rounded to nothing
+#   raise_steps         the same for the factors of the steps, between the passes
 #   trusted             whether the masses of a sequence certify its probabilities
 #
 # Words: a *prefix* is an admissible stack (s_0 .. s_q) of states down to some level q; prefixes are numbered

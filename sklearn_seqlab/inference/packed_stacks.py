@@ -21,6 +21,8 @@ __all__ = ["PackedStacks", "StackShares"]
 
 # exp of a larger score is too near the end of the double range for scaled masses
 _LARGEST_SAFE_SCORE = 600.0
+# and of a smaller one too near zero
+_LOWEST_SAFE_SCORE = -690.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,10 +42,6 @@ class StackShares:
 
 
 _NAMES = tuple(field.name for field in fields(StackShares))
-
-
-def _nothing(*shape: int) -> Any:
-    return field(default_factory=lambda: np.empty(shape))
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,11 +92,11 @@ class PackedStacks:
     move: np.ndarray
     duration: np.ndarray
     offsets: np.ndarray
-    enter: np.ndarray = _nothing(0, 0)
-    leave: np.ndarray = _nothing(0, 0)
-    first_child: np.ndarray = _nothing(0, 0)
-    last_child: np.ndarray = _nothing(0, 0)
-    tail: np.ndarray = _nothing(0)
+    enter: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    leave: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    first_child: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    last_child: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    tail: np.ndarray = field(default_factory=lambda: np.empty(0))
     persists: bool = False
     movers: np.ndarray = field(default_factory=lambda: np.empty((2, 0), dtype=np.int8))
     first: int = 0
@@ -122,7 +120,9 @@ class PackedStacks:
         }
         for name, shapes in wish.items():
             if getattr(self, name).shape not in shapes:
-                raise ValueError(f"{name} scores have shape {getattr(self, name).shape}; expected one of {shapes}.")
+                raise ValueError(
+                    f"{name} scores have shape {getattr(self, name).shape}; expected one of {shapes}."
+                )
         if self.offsets[-1] != n_rows:
             raise ValueError(f"offsets end at {self.offsets[-1]}, but there are {n_rows} rows of scores.")
 
@@ -142,7 +142,9 @@ class PackedStacks:
         """Log of the summed masses (n_sequences,), minus infinity where nothing is feasible."""
         if numerics == "log":
             log_z = np.empty(self.n_sequences)
-            _stack_log.inside(self.offsets, self._everything(), *self._scores(), *self._inside_arrays(), log_z)
+            _stack_log.inside(
+                self.offsets, self._everything(), *self._scores(), *self._inside_arrays(), log_z
+            )
             return log_z
         # forward masses alone carry no certificate
         return self.forward_backward(numerics=numerics)[0]
@@ -178,7 +180,9 @@ class PackedStacks:
         redo = np.flatnonzero(certified == 0)
         if len(redo):
             if numerics == "scaled":
-                raise FloatingPointError(f"Sequence {self.first + redo[0]} leaves the range of scaled masses.")
+                raise FloatingPointError(
+                    f"Sequence {self.first + redo[0]} leaves the range of scaled masses."
+                )
             self._add_shares(_stack_log, redo, weight, log_z, certified, shares)
         return log_z, shares, len(redo)
 
@@ -238,11 +242,15 @@ class PackedStacks:
                 np.minimum(movers[1], self.movers[1], out=movers[1])
         return replace(self, step=step, movers=movers)
 
+    def raise_if_too_large(self, sums: np.ndarray) -> None:
+        """Raise for the first sequence whose sum of scores (n_sequences,) left the double range."""
+        if not (sums < np.inf).all():
+            s = self.first + int(np.argmin(sums < np.inf))
+            raise ValueError(f"The scores of sequence {s} sum to more than double precision holds.")
+
     def raise_if_infeasible(self, best: np.ndarray) -> None:
         """Raise for the first sequence whose best score or log-partition (n_sequences,) is minus infinity."""
-        if not (best < np.inf).all():
-            s = self.first + int(np.argmin(best < np.inf))
-            raise ValueError(f"The scores of sequence {s} sum to more than double precision holds.")
+        self.raise_if_too_large(best)
         if (best == -np.inf).any():
             s = int(np.argmax(best == -np.inf))
             raise InfeasibleSequenceError(
@@ -252,12 +260,15 @@ class PackedStacks:
 
     def first_unexplained(self, s: int) -> int:
         """The first time step of sequence ``s`` that no feasible beginning of a configuration covers."""
-        arrays = self._inside_arrays()
-        _stack_best.inside(self.offsets, np.array([s]), *self._scores(), *arrays, np.empty(self.n_sequences))
         start, stop = self.offsets[s], self.offsets[s + 1]
-        leaves = self.layout.level_slice(self.segment_level)
-        reached = np.flatnonzero((arrays[2][start:stop, leaves] > -np.inf).any(axis=1))
+        reached = np.flatnonzero((self._best_ended(np.array([s]))[start:stop] > -np.inf).any(axis=1))
         return min(int(reached[-1]) + 1 if len(reached) else 0, int(stop - start) - 1)
+
+    def _best_ended(self, chosen: np.ndarray) -> np.ndarray:
+        """Score (n_rows, n_leaves) of the best beginnings whose last segment ends with a row."""
+        arrays = self._inside_arrays()
+        _stack_best.inside(self.offsets, chosen, *self._scores(), *arrays, np.empty(self.n_sequences))
+        return arrays[2][:, self.layout.level_slice(self.segment_level)]
 
     def raise_if_overflown(self) -> None:
         """Raise for a score that is NaN or plus infinity, naming its sequence and step."""
@@ -275,7 +286,22 @@ class PackedStacks:
             )
 
     def _is_moderate(self) -> bool:
-        return all(getattr(self, name).max(initial=0.0) <= _LARGEST_SAFE_SCORE for name in _NAMES[1:])
+        """Whether no factor leaves the double range; those of durations may fall below it, see ``_duration_up``."""
+        for name in _NAMES[1:]:
+            scores = getattr(self, name)
+            if scores.max(initial=0.0) > _LARGEST_SAFE_SCORE:
+                return False
+            if name != "duration" and ((scores < _LOWEST_SAFE_SCORE) & (scores > -np.inf)).any():
+                return False
+        return True
+
+    def _duration_up(self, lifted: np.ndarray, scaled: bool) -> np.ndarray:
+        """Lifted durations for the outside pass of scaled masses: what is not forbidden is not nothing."""
+        if not scaled:
+            return lifted
+        lost = (self.duration < _LOWEST_SAFE_SCORE) & (self.duration > -np.inf)
+        lowest = np.exp(_LOWEST_SAFE_SCORE)
+        return np.where(lost, lowest, lifted) if lost.any() else lifted
 
     def _add_shares(
         self,
@@ -291,10 +317,9 @@ class PackedStacks:
         longest = int(np.diff(self.offsets).max())
         n_stacks, n_prefixes = self.layout.n_stacks, self.layout.n_prefixes
         n_leaves = self.duration.shape[2]
-        duration = scores[13]
         kernel.inside_outside(
             self.offsets, chosen, weight, *scores, *self._inside_arrays(),
-            np.ascontiguousarray(duration.max(axis=(0, 1))),
+            self._duration_up(scores[13], lift is not None),
             np.empty((longest + 1, n_leaves)),
             np.empty((longest + 1 if len(self.tail) else 1, n_stacks)),
             np.empty((self.max_duration, n_prefixes)),
@@ -303,7 +328,9 @@ class PackedStacks:
             *(getattr(shares, name) for name in _NAMES),
         )  # fmt: skip
 
-    def _trace(self, kernel: Any, arrays: list[np.ndarray], seeds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _trace(
+        self, kernel: Any, arrays: list[np.ndarray], seeds: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         longest = int(np.diff(self.offsets).max())
         n_prefixes = self.layout.n_prefixes
         codes, ends = np.empty(len(self.step), dtype=np.intp), np.empty(len(self.step), dtype=np.int8)
