@@ -1,7 +1,7 @@
 """The definitions, written slowly: what the compiled kernels are compared with."""
 
 from functools import cache
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 from scipy.special import logsumexp
@@ -304,3 +304,77 @@ class EnumeratedStacks:
                 k, index = self._entries(name, shares[name])
                 np.add.at(shares[name], index, probability[k])
         return shares
+
+
+def all_segmentations(n_timesteps, n_labels, max_duration):
+    """Every list of segments ``(start, stop, label)`` that tiles ``range(n_timesteps)``."""
+    if n_timesteps == 0:
+        return [[]]
+    return [
+        [*before, (start, n_timesteps, label)]
+        for start in range(max(0, n_timesteps - max_duration), n_timesteps)
+        for before in all_segmentations(start, n_labels, max_duration)
+        for label in range(n_labels)
+    ]
+
+
+class EnumeratedSegments:
+    """Every quantity of one segment model by summing over all segmentations."""
+
+    def __init__(self, segment, transition, initial=None, final=None, allowed=None, ends=None):
+        self.segment, self.transition = np.asarray(segment), np.asarray(transition)
+        n_timesteps, max_duration, n_labels = self.segment.shape
+        self.segmentations = all_segmentations(n_timesteps, n_labels, max_duration)
+        self.scores = np.array([self._score(segments, initial, final) for segments in self.segmentations])
+        for k, segments in enumerate(self.segmentations):
+            labels, own_ends = self.codes(segments)
+            if allowed is not None and not all(allowed[t][u] for t, u in enumerate(labels)):
+                self.scores[k] = -np.inf
+            if ends is not None and any(
+                known not in (-1, own) for known, own in zip(ends, own_ends, strict=True)
+            ):
+                self.scores[k] = -np.inf
+
+    def _score(self, segments, initial, final):
+        score = sum(self.segment[start, stop - start - 1, u] for start, stop, u in segments)
+        for (_, _, u), (start, _, v) in pairwise(segments):
+            score += (self.transition[start] if self.transition.ndim == 3 else self.transition)[u, v]
+        score += 0 if initial is None else initial[segments[0][2]]
+        return score + (0 if final is None else final[segments[-1][2]])
+
+    @staticmethod
+    def codes(segments):
+        """Label of each step and whether a segment ends with it."""
+        labels = tuple(u for start, stop, u in segments for _ in range(start, stop))
+        ends = tuple(t == stop - 1 for start, stop, _ in segments for t in range(start, stop))
+        return labels, ends
+
+    @property
+    def log_partition(self):
+        return logsumexp(self.scores)
+
+    @property
+    def probability(self):
+        return np.exp(self.scores - self.log_partition)
+
+    def marginals(self):
+        """Probability of every segment, and of every move at every boundary (n_timesteps, n_labels, n_labels)."""
+        segment, move = (
+            np.zeros(self.segment.shape),
+            np.zeros((len(self.segment), *[self.segment.shape[2]] * 2)),
+        )
+        for segments, p in zip(self.segmentations, self.probability, strict=True):
+            for start, stop, u in segments:
+                segment[start, stop - start - 1, u] += p
+            for (_, _, u), (start, _, v) in pairwise(segments):
+                move[start, u, v] += p
+        return segment, move
+
+    def ranked(self, distinct=False):
+        """Codes and scores of feasible segmentations by decreasing score; or of labellings, each by its best."""
+        found = {}
+        for k in sorted(range(len(self.scores)), key=lambda k: -self.scores[k]):
+            if self.scores[k] > -np.inf:
+                codes = self.codes(self.segmentations[k])
+                found.setdefault(codes[0] if distinct else codes, (codes, self.scores[k]))
+        return list(found.values())

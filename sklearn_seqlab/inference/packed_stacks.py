@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from sklearn_seqlab.exceptions import InfeasibleSequenceError
-from sklearn_seqlab.inference import _stack_best, _stack_log, _stack_scaled
+from sklearn_seqlab.inference import _segment_n_best, _stack_best, _stack_log, _stack_scaled
 from sklearn_seqlab.inference.stack_layout import StackLayout
 
 __all__ = ["PackedStacks", "StackShares"]
@@ -23,6 +23,8 @@ __all__ = ["PackedStacks", "StackShares"]
 _LARGEST_SAFE_SCORE = 600.0
 # and of a smaller one too near zero
 _LOWEST_SAFE_SCORE = -690.0
+# durations whose scores stay within are left alone by `levelled`; whole numbers up to the other have exact sums
+_NEAR_SCORE, _LARGEST_EXACT_SUM = 100.0, 2.0**50
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,6 +200,79 @@ class PackedStacks:
         codes, ends = self._trace(_stack_best, arrays, np.zeros(self.n_sequences, dtype=np.uint64))
         return codes, ends, best
 
+    def n_best(self, n: int, distinct: bool = False) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """The best segmentations of each sequence, in a layout of one root and one level of segments.
+
+        Parameters
+        ----------
+        n : int
+        distinct : bool, default=False
+            Whether to rank labellings, each by its best segmentation, in place of segmentations.
+
+        Returns
+        -------
+        found : list of n_sequences tuples (labels, ends, scores)
+            ``labels`` and ``ends`` (bool) of shape (n_found, n_timesteps), ``scores`` of shape (n_found,), best
+            first; fewer than ``n`` where fewer are feasible.
+
+        Raises
+        ------
+        InfeasibleSequenceError
+            If some sequence has no segmentation of finite score.
+
+        Notes
+        -----
+        Time O(n_rows * n_labels * (max_duration + n_labels) * n), memory O(longest sequence * n_labels * n).
+        """
+        if self.n_levels != 2 or self.layout.cut[1] != 1:
+            raise ValueError("n_best takes one level of segments under one root.")
+        found = []
+        for s in range(self.n_sequences):
+            labels, ends, best = self._n_best_of(s, n, distinct)
+            if not -np.inf < best[0] < np.inf:
+                infeasible = np.zeros(self.n_sequences)
+                infeasible[s] = best[0]
+                self.raise_if_infeasible(infeasible)
+            n_found = np.count_nonzero(best > -np.inf)
+            found.append((labels[:n_found], ends[:n_found].astype(bool), best[:n_found]))
+        return found
+
+    def _n_best_of(self, s: int, n: int, distinct: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        rows = slice(int(self.offsets[s]), int(self.offsets[s + 1]))
+        n_steps, n_labels = rows.stop - rows.start, self.layout.n_stacks
+        # no more than there are segmentations: what a user means by "all" should not fill the memory
+        if n_steps * np.log(n_labels + 1) <= 40:
+            n = min(n, n_labels * (n_labels + 1) ** (n_steps - 1))
+
+        def own(scores: np.ndarray) -> np.ndarray:
+            return scores[rows] if len(scores) == len(self.step) else scores
+
+        def labels_of(scores: np.ndarray) -> np.ndarray:
+            """The columns of labels; scores by row may be of the root alone."""
+            return (
+                np.ascontiguousarray(own(scores)[:, 1:]) if scores.shape[1] > 1 else np.empty((0, n_labels))
+            )
+
+        start, stop = own(self.start)[0, 1:] + own(self.start)[0, 0], own(self.stop)[-1, 1:]
+        if self.first_child.shape[1] > 1:
+            start = start + own(self.first_child)[0, 1:]
+        if self.last_child.shape[1] > 1:
+            stop = stop + own(self.last_child)[-1, 1:]
+        cells = (n_steps, n_labels, n)
+        best, labels = np.empty(n), np.empty((n, n_steps), dtype=np.intp)
+        ends = np.empty((n, n_steps), dtype=np.uint8)
+        _segment_n_best.n_best(
+            self.step[rows], start, stop, own(self.move), labels_of(self.enter), labels_of(self.leave),
+            own(self.duration), self.tail, np.ascontiguousarray(self.movers[:, rows]), distinct,
+            np.empty((n_steps, n_labels)), np.empty((n_steps + 1, n_labels), dtype=np.uint64),
+            np.empty(cells), np.empty(cells),
+            np.empty(cells, dtype=np.intp), np.empty(cells, dtype=np.intp),
+            np.empty(cells, dtype=np.uint64), np.empty(cells, dtype=np.uint64),
+            np.empty(cells[1:]), np.empty(cells[1:], dtype=np.intp), np.empty(cells[1:], dtype=np.uint64),
+            best, np.empty(n, dtype=np.intp), np.empty(n, dtype=np.uint64), labels, ends,
+        )  # fmt: skip
+        return labels, ends, best
+
     def sample(self, n_samples: int, random_state: Any) -> list[tuple[np.ndarray, np.ndarray]]:
         """``n_samples`` times (stacks, highest levels that end), as :meth:`viterbi` gives them."""
         random = check_random_state(random_state)
@@ -241,6 +316,35 @@ class PackedStacks:
                 np.maximum(movers[0], self.movers[0], out=movers[0])
                 np.minimum(movers[1], self.movers[1], out=movers[1])
         return replace(self, step=step, movers=movers)
+
+    def levelled(self) -> PackedStacks:
+        """The same sums and probabilities, with scores of durations that scaled masses can hold.
+
+        Durations with scores of their own at every row may carry what belongs to steps, and then drift away with
+        their length. Here every step takes the gain of the best beginnings that end around it, so that segments
+        of good segmentations are left with scores near zero. Gains are whole nats: adding them is exact.
+        """
+        finite = self.duration[self.duration > -np.inf]
+        if len(self.duration) < len(self.step) or np.abs(finite).max(initial=0.0) <= _NEAR_SCORE:
+            return self
+        best = self._best_ended(np.arange(self.n_sequences)).max(axis=1)
+        if np.abs(best[np.isfinite(best)]).max(initial=0.0) > _LARGEST_EXACT_SUM:
+            return self
+        reached = np.zeros(len(best) + self.n_sequences)  # at every boundary of every sequence
+        place = np.arange(len(best)) + np.repeat(np.arange(1, self.n_sequences + 1), np.diff(self.offsets))
+        for s in range(self.n_sequences):
+            rows = slice(self.offsets[s], self.offsets[s + 1])
+            known = np.flatnonzero(np.isfinite(best[rows]))
+            boundaries = np.arange(1, rows.stop - rows.start + 1)
+            reached[place[rows]] = np.interp(
+                boundaries, np.append(0, known + 1), np.append(0.0, best[rows][known])
+            )
+        reached = np.rint(reached)
+        last = np.repeat(place[self.offsets[1:] - 1], np.diff(self.offsets))
+        stop = np.minimum(place[:, None] + np.arange(self.max_duration), last[:, None])
+        drift = reached[stop] - reached[place - 1][:, None]
+        step = self.step + (reached[place] - reached[place - 1])[:, None]
+        return replace(self, step=step, duration=self.duration - drift[:, :, None])
 
     def raise_if_too_large(self, sums: np.ndarray) -> None:
         """Raise for the first sequence whose sum of scores (n_sequences,) left the double range."""

@@ -262,6 +262,57 @@ def test_ties_are_broken_in_one_way(name):
     assert segments.tolist() == list(range(structure.n_steps - 1, -1, -longest))[::-1]
 
 
+@pytest.mark.parametrize("distinct", [False, True])
+@pytest.mark.parametrize("name", ["chain", "segments", "segments with a tail"])
+def test_n_best_matches_enumeration(name, distinct, rng):
+    structure = STRUCTURES[name]
+    truth = truth_of(structure)
+    for trial in range(30):
+        stacks = random_stacks(structure, rng, per_row=trial % 2 == 0, edges=trial % 3 == 0, forbidden=0.05)
+        if trial % 4 == 0:
+            ends = np.full((2, structure.n_steps), -1, dtype=np.int8)
+            ends[1, rng.integers(structure.n_steps - 1)] = (
+                rng.integers(2) if structure.max_duration > 1 else 1
+            )
+            stacks = stacks.narrowed(rng.random(stacks.step.shape) < 0.9, ends)
+        ranked = {}
+        scores = truth.scores(stacks)
+        for k in np.argsort(-scores, kind="stable"):
+            if scores[k] > -np.inf:
+                codes, ends = truth.configurations[k]
+                ranked.setdefault(codes if distinct else (codes, ends), (codes, ends, scores[k]))
+        if not ranked:
+            with pytest.raises(InfeasibleSequenceError):
+                stacks.n_best(4, distinct)
+            continue
+        for n in (1, 4, 2000):
+            ((labels, ends, found),) = stacks.n_best(n, distinct)
+            expected = list(ranked.values())[:n]
+            assert_allclose(found, [score for *_, score in expected], rtol=1e-11, atol=1e-12)
+            assert len(
+                {(tuple(y), () if distinct else tuple(e)) for y, e in zip(labels, ends, strict=True)}
+            ) == len(found)
+            for y, e, score in zip(labels, ends, found, strict=True):
+                highest = np.where(e, 1, 2)
+                highest[-1] = 0
+                assert_allclose(stacks.score_of(y, highest), score, rtol=1e-11, atol=1e-12)
+
+
+def test_n_best_of_many_equal_segmentations_finds_distinct_labels():
+    """Two hundred steps of one label have 2**199 segmentations: their number must not hide the next labels."""
+    structure = Structure((1, 2), 1, 1, 200, has_tail=True)
+    stacks = random_stacks(structure, np.random.default_rng(0), scale=0.0)
+    stacks = replace(stacks, step=stacks.step - np.arange(2))
+    ((labels, _, scores),) = stacks.n_best(3, distinct=True)
+    assert scores.tolist() == [0, -1, -1]
+    assert labels.sum(axis=1).tolist() == [0, 1, 1]
+
+
+def test_n_best_takes_one_level(rng):
+    with pytest.raises(ValueError, match="one level of segments under one root"):
+        random_stacks(STRUCTURES["collapsed"], rng).n_best(2)
+
+
 @pytest.mark.parametrize(
     "structure",
     [Structure((1, 3), 1, 5, 0, has_tail=True), Structure((1, 2, 3), 2, 1, 0, has_tail=True),
@@ -277,6 +328,22 @@ def test_long_sequences_stay_in_scaled_masses(structure, rng):
         # it is the log domain whose rounding grows with the length
         assert_allclose(getattr(shares, name), getattr(exact, name), rtol=1e-6, atol=1e-6)
     assert_allclose(shares.step.sum(axis=1), 1, rtol=1e-9)
+
+
+def test_durations_may_move_to_steps(rng):
+    """``levelled`` changes no sum and no probability, exactly."""
+    structure = Structure((1, 3), 1, 30, 0)
+    stacks = random_stacks(structure, rng, [60, 1, 40])
+    far = stacks.duration - 20.0 * np.arange(1, 31)[:, None]
+    far[7:9] = -np.inf
+    stacks = replace(stacks, duration=far)
+    levelled = stacks.levelled()
+    assert levelled.step.max() < -10
+    log_z, shares, _ = stacks.forward_backward(numerics="log")
+    found_log_z, found, _ = levelled.forward_backward(numerics="scaled")
+    assert_allclose(found_log_z, log_z, rtol=1e-12)
+    for name in NAMES:
+        assert_allclose(getattr(found, name), getattr(shares, name), atol=1e-10)
 
 
 # What scaled masses lose although it matters. Each case is (structure, n_steps, what to change in scores of zeros).
@@ -476,7 +543,7 @@ def test_infeasible_sequences_name_the_step(rng):
     broken = replace(stacks, step=step, first=7)
     assert_array_equal(broken.log_partition() == -np.inf, [False, True])
     assert broken.first_unexplained(1) == 2
-    for verb in (broken.viterbi, lambda: broken.sample(1, 0)):
+    for verb in (broken.viterbi, lambda: broken.sample(1, 0), lambda: broken.n_best(2)):
         with pytest.raises(
             InfeasibleSequenceError, match=r"Sequence 8 has no feasible .* covers time step 2\."
         ):
