@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import itertools
 import platform
 import resource
 import subprocess
@@ -65,9 +66,7 @@ def stacks(
 ) -> PackedStacks:
     """A random model; ``segment_level`` None takes the last."""
     random = np.random.default_rng(0)
-    layout = StackLayout.of(
-        sizes[0], [np.ones(pair, dtype=bool) for pair in zip(sizes, sizes[1:], strict=False)]
-    )
+    layout = StackLayout.of(sizes[0], [np.ones(pair, dtype=bool) for pair in itertools.pairwise(sizes)])
     level = len(sizes) - 1 if segment_level is None else segment_level
     part = layout.level_slice(level)
     n_leaves = part.stop - part.start
@@ -93,7 +92,7 @@ def nested(n_steps: int, sizes: tuple[int, ...], lengths: tuple[int, ...]) -> Ne
         starts, steps = np.arange(n_steps)[:, None], np.arange(1, band.shape[1] + 1)
         band[np.broadcast_to(starts + steps > n_steps, band.shape[:2])] = -np.inf
         persistence.append(band)
-    pairs = list(zip(sizes, sizes[1:], strict=False))
+    pairs = list(itertools.pairwise(sizes))
     return NestedSegments(
         persistence,
         [random.normal(size=(n_steps, a, b)) for a, b in pairs],
@@ -121,7 +120,15 @@ def speed() -> None:
         bare = bare_loop(folder)
         for n_steps, n_states, length in ((1000, 10, 50), (1000, 30, 50), (1440, 8, 120)):
             model = stacks(n_steps, (1, n_states), length)
-            row("segments", (1, n_states), n_steps, length, model, bare, (n_steps, length + n_states, n_states))
+            row(
+                "segments",
+                (1, n_states),
+                n_steps,
+                length,
+                model,
+                bare,
+                (n_steps, length + n_states, n_states),
+            )
         model = stacks(1440, (1, 3, 8), 60)
         row("segments below a Markov level", (1, 3, 8), 1440, 60, model, bare, (1440, 60 + 8, 24))
         model = stacks(1440, (1, 3, 8), 60, segment_level=1)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn_seqlab._hierarchy_fit import HierarchyFit, check_names, make_levels
 from sklearn_seqlab._hierarchy_labeler import HierarchyLabeler
 from sklearn_seqlab._sklearn_private import Interval, StrOptions, _fit_context
+from sklearn_seqlab.base import SequenceTags
 from sklearn_seqlab.crf._parameters import read_allowed_transitions
 from sklearn_seqlab.objectives import HierarchyShape, Level, duration_curve
 from sklearn_seqlab.sequences import encode_levels, pack, read_weights
@@ -128,6 +129,9 @@ class SemiCRF(HierarchyLabeler):
     >>> SemiCRF(C=10.0).fit(X, y).predict_segments([[[0.0], [1.0], [0.4], [1.0]]])[0]
     [(0, 1, 'off'), (1, 4, 'on')]
     """
+
+    classes_: np.ndarray
+    coef_: dict[str, Any]
 
     _parameter_constraints: dict = {
         "max_duration": [None, Interval(Integral, 1, None, closed="left"), StrOptions({"observed"})],
@@ -262,6 +266,43 @@ class SemiCRF(HierarchyLabeler):
             raise KeyboardInterrupt
         report(found.outcome, "Raise max_iter, loosen tol, lower C, or scale the features (StandardScaler).")
         return self
+
+    def predict_n_best(
+        self, X: Any, n: int = 5, y_observed: Any = None
+    ) -> list[list[tuple[np.ndarray, float]]]:
+        """The ``n`` labellings whose best segmentations have the largest scores.
+
+        Parameters
+        ----------
+        X, y_observed
+            As in :meth:`predict`.
+        n : int, default=5
+
+        Returns
+        -------
+        labellings : list of n_sequences lists of (labels, score)
+            Best first, scores in nats; fewer than ``n`` where fewer are feasible. A score is that of the best
+            segmentation with these labels, and ``exp(score - log_partition)`` the probability of that segmentation;
+            the labels have no other one unless a segment may follow one of the same label.
+
+        Notes
+        -----
+        Time O(n_total * n_labels * (max_duration + n_labels) * n).
+        """
+        if isinstance(n, bool) or not isinstance(n, Integral) or n < 1:
+            raise ValueError(f"n is {n!r}; expected an integer of at least 1.")
+        batch, known = self._pack_known(X, y_observed)
+        parts = self._map_chunks(batch, known, lambda engine: engine.stacks.n_best(n, distinct=True))
+        return [
+            [(self.classes_[codes], float(score)) for codes, score in zip(labels, scores, strict=True)]
+            for part in parts
+            for labels, _, scores in part
+        ]
+
+    def __sklearn_tags__(self) -> SequenceTags:
+        tags = super().__sklearn_tags__()
+        tags.n_best = True
+        return tags
 
     def predict_proba(self, X: Any, y_observed: Any = None) -> np.ndarray:
         """Probability of each label at each step, given the whole sequence.

@@ -10,6 +10,8 @@
 #   leaf_open, leaf_begin, leaf_forward, leaf_mass, leaf_backward
 #                       open segments with nothing below them, and the innermost loops over their stacks
 #   block_forward, block_backward   those over the moves among the children of one parent
+#   times_up            as times, but for the outside pass: a product of somethings is never rounded to nothing
+#   raise_steps         the same for the factors of the steps, between the passes
 #   trusted             whether the masses of a sequence certify its probabilities
 #
 # Words: a *prefix* is an admissible stack (s_0 .. s_q) of states down to some level q; prefixes are numbered

@@ -20,6 +20,10 @@ cdef inline double times(double a, double b) noexcept nogil:
     return a + b
 
 
+cdef inline double times_up(double a, double b) noexcept nogil:
+    return a + b
+
+
 cdef inline bint is_zero(double a) noexcept nogil:
     return a == -INFINITY
 
@@ -111,10 +115,13 @@ cdef inline void finish_moves(double *move_share, const double *move, Py_ssize_t
 
 
 cdef inline bint prepare_shares(Shares *p, double mass, double weight) noexcept nogil:
-    p.largest = 0.0
     p.unit = mass
     p.weight = weight
     return -INFINITY < mass < INFINITY
+
+
+cdef inline void raise_steps(const Stack *s, Py_ssize_t r0, Py_ssize_t r1) noexcept nogil:
+    pass
 
 
 cdef inline bint trusted(

@@ -28,8 +28,8 @@ cdef struct Stack:
     const double *first             # (., first_stride) beside `start`
     const double *last              # (., last_stride) beside `stop`
     const double *duration          # (., max_duration, n_leaves) of the segment that starts at this row
+    const double *duration_up       # the same for the outside pass: not rounded down to nothing
     const double *tail              # (n_leaves,) per step beyond max_duration
-    const double *ceiling           # (n_leaves,) largest of `duration`
     Py_ssize_t start_stride
     Py_ssize_t stop_stride
     Py_ssize_t move_stride
@@ -81,4 +81,5 @@ cdef struct Shares:
     double *tail
     double unit                     # what `share` divides by: mass or nats
     double weight
-    double largest                  # largest outside mass that was met
+    double inside                   # mass of all configurations, of the inside pass
+    double outside                  # the same, of the outside pass
