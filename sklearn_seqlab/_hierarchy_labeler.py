@@ -19,6 +19,7 @@ from sklearn_seqlab.objectives import (
     HierarchyShape,
     Level,
     assemble_cliques,
+    choose_engine,
     hierarchy_doubles_per_step,
     linear_scores,
     make_engine,
@@ -42,6 +43,7 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
         tags.target_tags.missing_labels = True
         tags.target_tags.candidate_sets = True
         tags.likelihood = tags.sampling = tags.probabilities = True
+        tags.segments = tags.boundaries = tags.level_marginals = True
         tags.regularisation = "C"
         return tags
 
@@ -127,6 +129,9 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
         batch, known = self._pack_known(X, y_observed)
         shape = self._shape()
         nodes = np.concatenate(self._map_chunks(batch, known, self._node_marginals))
+        np.clip(nodes, 0.0, 1.0, out=nodes)
+        if known is not None:  # differences of sums leave a rounding where nothing is allowed
+            nodes[~narrow_by(known, shape)(0, batch.n_total)[0]] = 0.0
         by_level = [batch.unpack(nodes[:, shape.nodes(d)]) for d, _ in shape.labelled()]
         return [[level[s] for level in by_level] for s in range(batch.n_sequences)]
 
@@ -145,7 +150,10 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
         """
         batch, known = self._pack_known(X, y_observed)
         ends = np.concatenate(self._map_chunks(batch, known, lambda engine: engine.boundaries()), axis=1)
-        ends = ends[self._shape().top_level :]
+        ends = np.clip(ends[self._shape().top_level :], 0.0, 1.0)
+        ends[:, batch.offsets[1:] - 1] = 1.0
+        if known is not None:
+            ends = np.where(known.ends < 0, ends, known.ends)
         return batch.unpack(ends[0] if self._is_flat else np.ascontiguousarray(ends.T))
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
@@ -217,11 +225,11 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
         -------
         score : float
         """
-        level = getattr(self, "score_level", "all")
+        level: Any = getattr(self, "score_level", "all")
         batch = self._pack(X)
         known = self._encode(y, batch.offsets, name="y", unseen="mark", classes=None)
         truth = _label_table(known)
-        predicted = self.predict(X)
+        predicted: Any = self.predict(X)
         if truth[0].ndim == 2:
             predicted = [rows if rows.ndim == 2 else rows[:, None] for rows in predicted]
         chosen = None if level == "all" else level
@@ -256,7 +264,7 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
             tuple(levels), children, list(self.transition_mask_), kept["persists"], kept["has_root"]
         )
 
-    def _pack_known(self, X: Any, y_observed: Any) -> tuple[PackedBatch, LevelCodes | None]:
+    def _pack_known(self, X: Any, y_observed: Any) -> tuple[PackedBatch, LevelCodes | None]:  # type: ignore[override]
         batch = self._pack(X)
         if y_observed is None:
             return batch, None
@@ -310,7 +318,13 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
         with_rows: bool = False,
     ) -> list[Any]:
         """``work`` on the engine of each chunk of sequences, on ``n_jobs`` threads."""
+        if self.numerics not in ("auto", "scaled", "log"):
+            raise ValueError(f"numerics is {self.numerics!r}; expected 'auto', 'scaled' or 'log'.")
         shape = self._shape()
+        name = self._structure["engine"]
+        if name not in ("chain", "mixed", "aio"):
+            raise ValueError(f"The engine of a fitted model is {name!r}; expected 'chain', 'mixed' or 'aio'.")
+        choose_engine(shape, name)
         node, tables = shape.unblock(self.coef_, batch.n_features)
         by_feature = np.ascontiguousarray(node.T)
         any_coef = {d: node[place].T for kind, d, place in shape.columns if kind == "any"}
@@ -323,7 +337,7 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
             chunk = Chunk(values, batch.offsets[first : last + 1] - start, first)
             scores = linear_scores(batch.values, by_feature, start, stop)
             cliques = assemble_cliques(shape, scores, any_coef, tables, chunk)
-            engine = make_engine(self._structure["engine"], cliques, self.numerics)
+            engine = make_engine(name, cliques, self.numerics)
             engine.raise_if_overflown()
             if narrow is not None:
                 engine = engine.narrowed(*narrow(start, stop))
@@ -335,7 +349,9 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
             return _parallel.run(task, bounds, self.n_jobs)
 
 
-def narrow_by(known: LevelCodes, shape: HierarchyShape) -> Callable[[int, int], tuple[np.ndarray, np.ndarray]]:
+def narrow_by(
+    known: LevelCodes, shape: HierarchyShape
+) -> Callable[[int, int], tuple[np.ndarray, np.ndarray]]:
     """What is allowed and which ends are known in a run of rows, in the terms of the engines."""
     top = shape.top_level
 

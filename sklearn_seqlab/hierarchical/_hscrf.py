@@ -37,8 +37,8 @@ DURATIONS = ("none", "geometric", "gamma", "table")
 
 
 def _has_one_level(estimator: HSCRFClassifier) -> bool:
-    check_is_fitted(estimator)
-    if estimator.n_levels_ > 1:
+    # an unfitted estimator has the method, which then says that it is not fitted
+    if getattr(estimator, "n_levels_", 1) > 1:
         raise AttributeError(
             f"predict_proba needs one level of labels, but there are {estimator.n_levels_}: use predict_marginals."
         )
@@ -166,6 +166,9 @@ class HSCRFClassifier(HierarchyLabeler):
     [['cook', 'chop'], ['rest', 'sit'], ['rest', 'sit']]
     """
 
+    classes_: list[np.ndarray]
+    coef_: dict[str, Any]
+
     _parameter_constraints: dict = {
         "max_duration": [
             None, Interval(Integral, 1, None, closed="left"), StrOptions({"observed"}), list, tuple,
@@ -289,7 +292,7 @@ class HSCRFClassifier(HierarchyLabeler):
             self_transitions=self.self_transitions,
         )
         weight = read_weights(sample_weight, batch.n_sequences)
-        return self._learn(batch, codes, weight, self._make_shape(codes))
+        return self._learn(batch, codes, weight, self._make_shape(codes, weight))
 
     def _learn(
         self, batch: PackedBatch, codes: LevelCodes, weight: np.ndarray, shape: HierarchyShape
@@ -394,7 +397,7 @@ class HSCRFClassifier(HierarchyLabeler):
     def _below_root(self, name: str) -> list[Any]:
         return self.coef_[name][1 if self.root else 0 :]
 
-    def _make_shape(self, codes: LevelCodes) -> HierarchyShape:
+    def _make_shape(self, codes: LevelCodes, weight: np.ndarray) -> HierarchyShape:
         n_below = codes.n_levels - self.root
         options = {
             "duration": per_level(self.duration, n_below, "duration", (str,)),
@@ -405,13 +408,15 @@ class HSCRFClassifier(HierarchyLabeler):
         for duration in options["duration"]:
             check_names(duration, DURATIONS, "duration", least=1)
         for wish in options["max_duration"]:
-            if not (wish is None or wish == "observed" or (isinstance(wish, Integral) and wish >= 1)):
-                raise ValueError(f"max_duration holds {wish!r}; expected None, 'observed' or an int of at least 1.")
+            if not (wish is None or wish == "observed" or (isinstance(wish, int | np.integer) and wish >= 1)):
+                raise ValueError(
+                    f"max_duration holds {wish!r}; expected None, 'observed' or an int of at least 1."
+                )
         for names in options["segment_features"]:
             check_names(names, SEGMENT_FEATURES, "segment_features", least=1)
         for names in options["edge_features"]:
             check_names(names, EDGE_FEATURES, "edge_features")
-        levels = make_levels(codes, options, self.bottom_persist, self.root)
+        levels = make_levels(codes, options, weight, self.bottom_persist, self.root)
         children = self._read_children(codes)
         transitions = []
         first = 1 if self.root else 0
@@ -457,4 +462,6 @@ def _tuples_per_level(value: Any, n_levels: int, name: str) -> list[tuple[str, .
         return [(value,)] * n_levels
     if all(isinstance(entry, str) for entry in value):
         return [tuple(value)] * n_levels
-    return [(entry,) if isinstance(entry, str) else tuple(entry) for entry in per_level(value, n_levels, name, ())]
+    return [
+        (entry,) if isinstance(entry, str) else tuple(entry) for entry in per_level(value, n_levels, name, ())
+    ]

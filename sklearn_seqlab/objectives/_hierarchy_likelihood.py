@@ -85,7 +85,7 @@ class HierarchyLogLikelihood:
     is a vector. Others cost a second, narrowed sum in every evaluation. ``spec`` "hscrf" 5, 14 and 15.
     """
 
-    l1 = None
+    l1: np.ndarray | None = None
 
     def __init__(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ __all__ = ["NestedEngine"]
 class NestedEngine:
     """Any combination of levels; time up to cubic in the sequence. The verbs are those of ``StackEngine``."""
 
-    def __init__(self, cliques: CliqueScores, numerics: str = "auto"):
+    def __init__(self, cliques: CliqueScores, numerics: Any = "auto"):
         self.cliques, self.numerics, self.shape = cliques, numerics, cliques.shape
         offsets = cliques.offsets
         self.hierarchies = [
@@ -31,7 +32,11 @@ class NestedEngine:
         other.__dict__.update(self.__dict__)
         other.hierarchies = []
         for hierarchy, rows in self._each():
-            masks = None if allowed is None else [allowed[rows, self.shape.nodes(d)] for d in range(self.shape.n_levels)]
+            masks = (
+                None
+                if allowed is None
+                else [allowed[rows, self.shape.nodes(d)] for d in range(self.shape.n_levels)]
+            )
             other.hierarchies.append(hierarchy.narrowed(masks, None if ends is None else ends[:, rows]))
         return other
 
@@ -63,17 +68,28 @@ class NestedEngine:
         random = check_random_state(random_state)
         draws = [hierarchy.sample(n_samples, random) for hierarchy in self.hierarchies]
         return [
-            tuple(np.concatenate([draw[k][part] for draw in draws], axis=1) for part in (0, 1))
+            (
+                np.concatenate([draw[k][0] for draw in draws], axis=1),
+                np.concatenate([draw[k][1] for draw in draws], axis=1),
+            )
             for k in range(n_samples)
         ]
 
     def raise_if_infeasible(self, best: np.ndarray) -> None:
         for hierarchy, value in zip(self.hierarchies, best, strict=True):
-            hierarchy.raise_if_infeasible(float(value))
+            try:
+                hierarchy.raise_if_infeasible(float(value))
+            except InfeasibleSequenceError as error:
+                raise InfeasibleSequenceError(self._in_terms_of_labels(str(error))) from None
 
     def raise_if_overflown(self) -> None:
         for hierarchy in self.hierarchies:
-            parts = (*hierarchy.persistence, *hierarchy.initialisation, *hierarchy.transition, *hierarchy.ending)
+            parts = (
+                *hierarchy.persistence,
+                *hierarchy.initialisation,
+                *hierarchy.transition,
+                *hierarchy.ending,
+            )
             if not all(part.max() < np.inf for part in parts):
                 raise ValueError(
                     f"The scores of sequence {hierarchy.first} are beyond double precision: features are too large "
@@ -85,8 +101,15 @@ class NestedEngine:
         try:
             self.hierarchies[s].raise_if_infeasible(-np.inf)
         except InfeasibleSequenceError as error:
-            return str(error).split(": ", 1)[-1].rstrip(".")
+            return self._in_terms_of_labels(str(error).split(": ", 1)[-1].rstrip("."))
         return "its parts contradict each other"
+
+    def _in_terms_of_labels(self, message: str) -> str:
+        """Levels as users count them, without a dummy root."""
+        top = self.shape.top_level
+        return re.sub(
+            r"level (\d+)", lambda found: f"level {int(found[1]) - top}", message.replace("level 0: ", "")
+        )
 
     def _each(self) -> Any:
         offsets = self.cliques.offsets
@@ -145,7 +168,9 @@ def _band(cliques: CliqueScores, d: int, start: int, n_steps: int) -> np.ndarray
     return band
 
 
-def _per_step(table: np.ndarray, by_node: np.ndarray | None, rows: slice, own: slice, n_steps: int) -> np.ndarray:
+def _per_step(
+    table: np.ndarray, by_node: np.ndarray | None, rows: slice, own: slice, n_steps: int
+) -> np.ndarray:
     scores = np.repeat(table[None], n_steps, axis=0)
     if by_node is not None:
         scores += by_node[rows, own][:, None, :]
