@@ -17,7 +17,7 @@ def growth(
     const double[:, ::1] ending,            # IN    (n_total, sum of sizes[d] * sizes[d + 1])
     const Py_ssize_t[::1] sizes,            # IN    (n_levels,), states of each level
     double[:, ::1] state_work,              # WORK  (5, sum of sizes)
-    double[:, ::1] pair_work,               # WORK  (3, sum of sizes[d] * sizes[d + 1])
+    double[:, ::1] pair_work,               # WORK  (2, sum of sizes[d] * sizes[d + 1])
     double[:, ::1] forward,                 # INOUT (n_total, sum of sizes), zeros; distribution of each level's
                                             #       state given what came before
     double[::1] gauge,                      # OUT   (n_total,), nats; 0 where the mass vanished

@@ -43,6 +43,16 @@ cdef inline void leaf_forward(
             upper[k] = inner[k] + duration[k]
 
 
+cdef inline void block_forward(double *moved, const double *before, const double *block, Py_ssize_t k) noexcept nogil:
+    cdef Py_ssize_t u, v
+    for v in range(k):
+        moved[v] = -INFINITY
+    for u in range(k):
+        if before[u] > -INFINITY:
+            for v in range(k):
+                moved[v] = plus(moved[v], before[u] + block[u * k + v])
+
+
 include "_stack_inside.pxi"
 
 

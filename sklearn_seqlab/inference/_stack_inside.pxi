@@ -7,7 +7,8 @@
 #   is_zero             whether a mass is nothing
 #   lift_row            scores of one step -> masses divided by a gauge; returns the log of the gauge
 #   share               a mass as a probability: divided by the partition function, times a weight
-#   leaf_forward, leaf_backward   the two innermost loops, over the stacks of one open segment
+#   leaf_forward, leaf_backward     the innermost loops over the stacks of one open segment
+#   block_forward, block_backward   those over the moves among the children of one parent
 #   trusted             whether the masses of a sequence certify its probabilities
 #
 # Words: a *prefix* is an admissible stack (s_0 .. s_q) of states down to some level q; prefixes are numbered
@@ -26,12 +27,17 @@ cdef inline void sweep_up(
 ) noexcept nogil:
     """Masses of the prefixes of levels ``low`` to ``high - 1`` that end with step ``row``, from level ``high``."""
     cdef const double *stop = row_of(s.stop, s.stop_stride, row)
+    cdef const double *last = row_of(s.last, s.last_stride, row)
     cdef Py_ssize_t n, c
     cdef double mass
     for n in range(s.cut[high] - 1, s.cut[low] - 1, -1):
         mass = ZERO
-        for c in range(s.begin[n], s.end[n]):
-            mass = plus(mass, times(ended[c], stop[c]))
+        if s.begin[n] < s.last_stride:
+            for c in range(s.begin[n], s.end[n]):
+                mass = plus(mass, times(times(ended[c], stop[c]), last[c]))
+        else:
+            for c in range(s.begin[n], s.end[n]):
+                mass = plus(mass, times(ended[c], stop[c]))
         ended[n] = mass
 
 
@@ -44,34 +50,32 @@ cdef inline void sweep_down(
     Level ``low - 1`` of ``started`` is given. Moves happen at levels ``first_move`` to ``last_move``.
     """
     cdef const double *start = row_of(s.start, s.start_stride, row)
+    cdef const double *first = row_of(s.first, s.first_stride, row)
     cdef const double *move = row_of(s.move, s.move_stride, row)
     cdef const double *enter = row_of(s.enter, s.edge_stride, row)
     cdef const double *leave = row_of(s.leave, s.edge_stride, row - 1)
-    cdef const double *block
     cdef Py_ssize_t q, n, b, k, u, v
     cdef double mass
     for q in range(low, high + 1):
         for n in range(s.cut[q - 1], s.cut[q]):
             b = s.begin[n]
             k = s.end[n] - b
+            for v in range(k):
+                started[b + v] = times(started[n], start[b + v])
+            if b < s.first_stride:
+                for v in range(k):
+                    started[b + v] = times(started[b + v], first[b + v])
             if q < first_move or q > last_move:
-                for v in range(k):
-                    started[b + v] = times(started[n], start[b + v])
                 continue
-            block = move + s.block[n]
+            if b < s.edge_stride:
+                for u in range(k):
+                    s.before[u] = times(ended[b + u], leave[b + u])
+                block_forward(moved, s.before, move + s.block[n], k)
+            else:
+                block_forward(moved, ended + b, move + s.block[n], k)
             for v in range(k):
-                moved[v] = ZERO
-            for u in range(k):
-                mass = ended[b + u]
-                if is_zero(mass):
-                    continue
-                if s.edge_stride:
-                    mass = times(mass, leave[b + u])
-                for v in range(k):
-                    moved[v] = plus(moved[v], times(mass, block[u * k + v]))
-            for v in range(k):
-                mass = times(moved[v], enter[b + v]) if s.edge_stride else moved[v]
-                started[b + v] = plus(mass, times(started[n], start[b + v]))
+                mass = times(moved[v], enter[b + v]) if b < s.edge_stride else moved[v]
+                started[b + v] = plus(mass, started[b + v])
 
 
 cdef inline void cross(
@@ -243,8 +247,8 @@ cdef void bind(
     Stack *s, const Py_ssize_t[:, ::1] prefixes, const Py_ssize_t[::1] cut, const Py_ssize_t[::1] leaf,
     Py_ssize_t segment_level, bint persists, const double[:, ::1] step, const double[:, ::1] start,
     const double[:, ::1] stop, const double[:, ::1] move, const double[:, ::1] enter,
-    const double[:, ::1] leave, const double[:, :, ::1] duration, const double[::1] tail,
-    const signed char[:, ::1] movers, double[:, ::1] local, double[:, ::1] started, double[:, ::1] ended,
+    const double[:, ::1] leave, const double[:, ::1] first, const double[:, ::1] last,
+    const double[:, :, ::1] duration, const double[::1] tail, const signed char[:, ::1] movers, double[:, ::1] local, double[:, ::1] started, double[:, ::1] ended,
     double[:, ::1] tails, double[:, ::1] ring, Py_ssize_t[::1] live, double[:, ::1] rows,
 ) noexcept nogil:
     """Sizes and addresses of arrays that ``PackedStacks`` has made to fit."""
@@ -268,12 +272,16 @@ cdef void bind(
     s.move = &move[0, 0] if move.shape[1] else NULL
     s.enter = &enter[0, 0] if enter.shape[0] else NULL
     s.leave = &leave[0, 0] if leave.shape[0] else NULL
+    s.first = &first[0, 0] if first.shape[0] else NULL
+    s.last = &last[0, 0] if last.shape[0] else NULL
     s.duration = &duration[0, 0, 0]
     s.tail = &tail[0] if s.has_tail else NULL
     s.start_stride = start.shape[1] if start.shape[0] > 1 else 0
     s.stop_stride = stop.shape[1] if stop.shape[0] > 1 else 0
     s.move_stride = move.shape[1] if move.shape[0] > 1 else 0
     s.edge_stride = enter.shape[1] if enter.shape[0] > 0 else 0
+    s.first_stride = first.shape[1] if first.shape[0] > 0 else 0
+    s.last_stride = last.shape[1] if last.shape[0] > 0 else 0
     s.duration_stride = duration.shape[1] * duration.shape[2] if duration.shape[0] > 1 else 0
     s.lowest = &movers[0, 0] if movers.shape[1] else NULL
     s.highest = &movers[1, 0] if movers.shape[1] else NULL
@@ -289,6 +297,8 @@ cdef void bind(
     s.outer_end = &rows[3, 0]
     s.outer_start = &rows[4, 0]
     s.inner = &rows[5, 0]
+    s.before = &rows[6, 0]
+    s.through = &rows[7, 0]
 
 
 def inside(
@@ -303,8 +313,10 @@ def inside(
     const double[:, ::1] start,             # IN    (1 or n_rows, n_prefixes), lifted, as all that follow
     const double[:, ::1] stop,              # IN    (1 or n_rows, n_prefixes)
     const double[:, ::1] move,              # IN    (1 or n_rows, n_moves)
-    const double[:, ::1] enter,             # IN    (0 or n_rows, n_prefixes)
-    const double[:, ::1] leave,             # IN    (0 or n_rows, n_prefixes)
+    const double[:, ::1] enter,             # IN    (0 or n_rows, prefixes of the first levels)
+    const double[:, ::1] leave,             # IN    (0 or n_rows, prefixes of the first levels)
+    const double[:, ::1] first,             # IN    (0 or n_rows, prefixes of the first levels)
+    const double[:, ::1] last,              # IN    (0 or n_rows, prefixes of the first levels)
     const double[:, :, ::1] duration,       # IN    (1 or n_rows, max_duration, n_leaves)
     const double[::1] tail,                 # IN    (0 or n_leaves,)
     const signed char[:, ::1] movers,       # IN    (2, 0 or n_rows) lowest and highest level that may move
@@ -314,7 +326,7 @@ def inside(
     double[:, ::1] tails,                   # OUT   (0 or n_rows, n_stacks)
     double[:, ::1] ring,                    # WORK  (max_duration, n_prefixes)
     Py_ssize_t[::1] live,                   # WORK  (max_duration,)
-    double[:, ::1] rows,                    # WORK  (6, n_prefixes)
+    double[:, ::1] rows,                    # WORK  (8, n_prefixes)
     double[::1] log_z,                      # OUT   (n_sequences,), nats
 ):
     """Mass of all configurations of the chosen sequences, O(n_rows * max_duration * moves of one step)."""
@@ -322,8 +334,8 @@ def inside(
     cdef Py_ssize_t k, q
     cdef double log_scale, mass
     bind(
-        &s, prefixes, cut, leaf, segment_level, persists, step, start, stop, move, enter, leave, duration,
-        tail, movers, local, started, ended, tails, ring, live, rows,
+        &s, prefixes, cut, leaf, segment_level, persists, step, start, stop, move, enter, leave, first, last,
+        duration, tail, movers, local, started, ended, tails, ring, live, rows,
     )
     with nogil:
         for k in range(chosen.shape[0]):

@@ -61,6 +61,37 @@ cdef inline void leaf_backward(
         duration_share[k] += share(mass + started[k], p)
 
 
+cdef inline void block_forward(double *moved, const double *before, const double *block, Py_ssize_t k) noexcept nogil:
+    cdef Py_ssize_t u, v
+    for v in range(k):
+        moved[v] = -INFINITY
+    for u in range(k):
+        if before[u] > -INFINITY:
+            for v in range(k):
+                moved[v] = plus(moved[v], before[u] + block[u * k + v])
+
+
+cdef inline void block_backward(
+    const double *before, const double *behind, const double *block, double *through, double *block_share,
+    double *enter_share, bint shared, Py_ssize_t k, const Shares *p,
+) noexcept nogil:
+    cdef Py_ssize_t u, v
+    cdef double mass
+    for u in range(k):
+        through[u] = -INFINITY
+        for v in range(k):
+            mass = block[u * k + v] + behind[v]
+            through[u] = plus(through[u], mass)
+            mass = share(before[u] + mass, p)
+            block_share[u * k + v] += mass
+            if enter_share != NULL:
+                enter_share[v] += mass
+
+
+cdef inline void finish_moves(double *move_share, const double *move, Py_ssize_t n) noexcept nogil:
+    pass
+
+
 cdef inline bint prepare_shares(Shares *p, double mass, double weight) noexcept nogil:
     p.largest = 0.0
     p.unit = mass

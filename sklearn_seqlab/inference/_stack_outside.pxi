@@ -12,17 +12,26 @@ cdef inline void open_back(
 ) noexcept nogil:
     """Outside masses of what starts at ``row``: levels ``high - 1`` to ``low`` from ``high``, as first children."""
     cdef const double *start = row_of(s.start, s.start_stride, row)
+    cdef const double *first = row_of(s.first, s.first_stride, row)
     cdef double *share_of = p.start + row * s.start_stride
+    cdef double *first_share = p.first + row * s.first_stride
     cdef Py_ssize_t n, c
-    cdef double mass, branch
+    cdef double mass, branch, through
+    cdef double largest = ZERO
     for n in range(s.cut[high] - 1, s.cut[low] - 1, -1):
         mass = ZERO
         for c in range(s.begin[n], s.end[n]):
             branch = times(start[c], outer[c])
-            share_of[c] += share(times(started[n], branch), p)
+            if c < s.first_stride:
+                branch = times(branch, first[c])
+            through = share(times(started[n], branch), p)
+            share_of[c] += through
+            if c < s.first_stride:
+                first_share[c] += through
             mass = plus(mass, branch)
         outer[n] = mass
-        note(p, mass)
+        largest = max(largest, mass)
+    note(p, largest)
 
 
 cdef inline void close_back(
@@ -31,12 +40,22 @@ cdef inline void close_back(
 ) noexcept nogil:
     """Outside masses of what ends with step ``row``: levels ``low`` to ``high`` from ``low - 1``, as last children."""
     cdef const double *stop = row_of(s.stop, s.stop_stride, row)
+    cdef const double *last = row_of(s.last, s.last_stride, row)
     cdef double *share_of = p.stop + row * s.stop_stride
+    cdef double *last_share = p.last + row * s.last_stride
     cdef Py_ssize_t c
+    cdef double through
+    cdef double largest = ZERO
     for c in range(s.cut[low], s.cut[high + 1]):
         outer[c] = times(outer[s.parent[c]], stop[c])
-        share_of[c] += share(times(ended[c], outer[c]), p)
-        note(p, outer[c])
+        if c < s.last_stride:
+            outer[c] = times(outer[c], last[c])
+        through = share(times(ended[c], outer[c]), p)
+        share_of[c] += through
+        if c < s.last_stride:
+            last_share[c] += through
+        largest = max(largest, outer[c])
+    note(p, largest)
 
 
 cdef inline void move_back(
@@ -52,13 +71,16 @@ cdef inline void move_back(
     cdef const double *enter = row_of(s.enter, s.edge_stride, row)
     cdef const double *leave = row_of(s.leave, s.edge_stride, row - 1)
     cdef const double *stop = row_of(s.stop, s.stop_stride, row - 1)
+    cdef const double *last = row_of(s.last, s.last_stride, row - 1)
     cdef double *stop_share = p.stop + (row - 1) * s.stop_stride
+    cdef double *last_share = p.last + (row - 1) * s.last_stride
     cdef double *move_share = p.move + row * s.move_stride
-    cdef const double *block
-    cdef double *block_share
     cdef double *behind = s.moved
+    cdef double *before = s.before
+    cdef double *through = s.through
     cdef Py_ssize_t q, n, b, k, u, v
-    cdef double mass, before, through
+    cdef double mass
+    cdef double largest = ZERO
     open_back(s, p, started, outer_start, row, low, high)
     for q in range(low, high + 1):
         for n in range(s.cut[q - 1], s.cut[q]):
@@ -66,35 +88,29 @@ cdef inline void move_back(
             k = s.end[n] - b
             for u in range(k):
                 outer_end[b + u] = times(outer_end[n], stop[b + u])
-                stop_share[b + u] += share(times(ended[b + u], outer_end[b + u]), p)
+                if b < s.last_stride:
+                    outer_end[b + u] = times(outer_end[b + u], last[b + u])
+                mass = share(times(ended[b + u], outer_end[b + u]), p)
+                stop_share[b + u] += mass
+                if b < s.last_stride:
+                    last_share[b + u] += mass
             if q < first_move or q > last_move:
                 continue
-            block = move + s.block[n]
-            block_share = move_share + s.block[n]
             for v in range(k):
-                behind[v] = times(outer_start[b + v], enter[b + v]) if s.edge_stride else outer_start[b + v]
+                behind[v] = times(outer_start[b + v], enter[b + v]) if b < s.edge_stride else outer_start[b + v]
+                before[v] = times(ended[b + v], leave[b + v]) if b < s.edge_stride else ended[b + v]
+            block_backward(
+                before, behind, move + s.block[n], through, move_share + s.block[n],
+                p.enter + row * s.edge_stride + b if b < s.edge_stride else NULL, s.move_stride == 0, k, p,
+            )
             for u in range(k):
-                mass = ZERO
-                for v in range(k):
-                    mass = plus(mass, times(block[u * k + v], behind[v]))
-                before = ended[b + u]
-                if s.edge_stride:
+                mass = through[u]
+                if b < s.edge_stride:
                     mass = times(mass, leave[b + u])
-                    before = times(before, leave[b + u])
                     p.leave[(row - 1) * s.edge_stride + b + u] += share(times(ended[b + u], mass), p)
                 outer_end[b + u] = plus(outer_end[b + u], mass)
-                if is_zero(before):
-                    continue
-                if s.edge_stride:
-                    for v in range(k):
-                        through = share(times(before, times(block[u * k + v], behind[v])), p)
-                        block_share[u * k + v] += through
-                        p.enter[row * s.edge_stride + b + v] += through
-                else:
-                    for v in range(k):
-                        block_share[u * k + v] += share(times(before, times(block[u * k + v], behind[v])), p)
-            for u in range(k):
-                note(p, outer_end[b + u])
+                largest = max(largest, outer_end[b + u])
+    note(p, largest)
 
 
 cdef inline void retreat(
@@ -362,6 +378,8 @@ def inside_outside(
     const double[:, ::1] move,
     const double[:, ::1] enter,
     const double[:, ::1] leave,
+    const double[:, ::1] first,
+    const double[:, ::1] last,
     const double[:, :, ::1] duration,
     const double[::1] tail,
     const signed char[:, ::1] movers,
@@ -385,6 +403,8 @@ def inside_outside(
     double[:, ::1] move_share,
     double[:, ::1] enter_share,
     double[:, ::1] leave_share,
+    double[:, ::1] first_share,
+    double[:, ::1] last_share,
     double[:, :, ::1] duration_share,
     double[::1] tail_share,
 ):
@@ -394,8 +414,8 @@ def inside_outside(
     cdef Py_ssize_t k, q
     cdef double log_scale, mass
     bind(
-        &s, prefixes, cut, leaf, segment_level, persists, step, start, stop, move, enter, leave, duration,
-        tail, movers, local, started, ended, tails, ring, live, rows,
+        &s, prefixes, cut, leaf, segment_level, persists, step, start, stop, move, enter, leave, first, last,
+        duration, tail, movers, local, started, ended, tails, ring, live, rows,
     )
     s.ceiling = &ceiling[0]
     s.closing = &closing[0, 0]
@@ -408,6 +428,8 @@ def inside_outside(
     p.move = &move_share[0, 0] if move.shape[1] else NULL
     p.enter = &enter_share[0, 0] if s.edge_stride else NULL
     p.leave = &leave_share[0, 0] if s.edge_stride else NULL
+    p.first = &first_share[0, 0] if s.first_stride else NULL
+    p.last = &last_share[0, 0] if s.last_stride else NULL
     p.duration = &duration_share[0, 0, 0]
     p.tail = &tail_share[0] if s.has_tail else NULL
     with nogil:
@@ -420,3 +442,5 @@ def inside_outside(
                 continue
             backward(&s, &p, offsets[q], offsets[q + 1])
             certified[q] = trusted(&s, &p, offsets[q], offsets[q + 1], weight[q])
+        if s.move_stride == 0:
+            finish_moves(p.move, s.move, move.shape[1])

@@ -9,7 +9,7 @@ mass above ``LARGEST`` (relative to the result), or whose probabilities do not s
 from libc.math cimport exp, isfinite, log, INFINITY
 
 from sklearn_seqlab.inference._stack_types cimport Shares, Stack
-from sklearn_seqlab.inference._vector cimport add, max_of
+from sklearn_seqlab.inference._vector cimport add, axpy, matvec, max_of, vecmat
 
 cdef extern from *:
     """
@@ -82,7 +82,7 @@ cdef inline double lift_row(const double *scores, double *out, double mass, Py_s
             out[k] = 0.0
         return -INFINITY
     for k in range(n):
-        out[k] = exp(scores[k] - top) / mass
+        out[k] = exp(scores[k] - top) * (1.0 / mass)
     return top + log(mass)
 
 
@@ -95,6 +95,36 @@ cdef inline void leaf_backward(
     double *outer, double *duration_share, Py_ssize_t n, const Shares *p,
 ) noexcept nogil:
     leaf_backward_by(run, local, duration, closing, started, outer, duration_share, p.unit, n)
+
+
+cdef inline void block_forward(double *moved, const double *before, const double *block, Py_ssize_t k) noexcept nogil:
+    vecmat(moved, before, block, k)
+
+
+cdef inline void block_backward(
+    const double *before, const double *behind, const double *block, double *through, double *block_share,
+    double *enter_share, bint shared, Py_ssize_t k, const Shares *p,
+) noexcept nogil:
+    """Where all rows share the scores of moves, their shares wait for ``finish_moves`` to be multiplied by them."""
+    cdef Py_ssize_t u, v
+    matvec(through, block, behind, k)
+    for u in range(k):
+        if before[u] == 0.0:
+            continue
+        if shared:
+            axpy(block_share + u * k, before[u] * p.unit, behind, k)
+        else:
+            for v in range(k):
+                block_share[u * k + v] += before[u] * p.unit * block[u * k + v] * behind[v]
+        if enter_share != NULL:
+            for v in range(k):
+                enter_share[v] += before[u] * p.unit * block[u * k + v] * behind[v]
+
+
+cdef inline void finish_moves(double *move_share, const double *move, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(n):
+        move_share[k] *= move[k]
 
 
 cdef inline bint prepare_shares(Shares *p, double mass, double weight) noexcept nogil:

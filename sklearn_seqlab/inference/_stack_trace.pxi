@@ -4,17 +4,28 @@
 # a random one. Rows of a segment are computed once more along the way, so no pointers are stored.
 
 
+cdef inline double start_of(const Stack *s, Py_ssize_t row, Py_ssize_t c) noexcept nogil:
+    """What it scores that ``c`` starts at ``row`` as first child."""
+    cdef double score = row_of(s.start, s.start_stride, row)[c]
+    return times(score, row_of(s.first, s.first_stride, row)[c]) if c < s.first_stride else score
+
+
+cdef inline double stop_of(const Stack *s, Py_ssize_t row, Py_ssize_t c) noexcept nogil:
+    """What it scores that ``c`` ends with ``row`` as last child."""
+    cdef double score = row_of(s.stop, s.stop_stride, row)[c]
+    return times(score, row_of(s.last, s.last_stride, row)[c]) if c < s.last_stride else score
+
+
 cdef inline void reopen(
     const Stack *s, double *outer, Py_ssize_t row, Py_ssize_t low, Py_ssize_t high,
 ) noexcept nogil:
     """Outside masses of levels ``high - 1`` to ``low`` that start at ``row``, from level ``high``."""
-    cdef const double *start = row_of(s.start, s.start_stride, row)
     cdef Py_ssize_t n, c
     cdef double mass
     for n in range(s.cut[high] - 1, s.cut[low] - 1, -1):
         mass = ZERO
         for c in range(s.begin[n], s.end[n]):
-            mass = plus(mass, times(start[c], outer[c]))
+            mass = plus(mass, times(start_of(s, row, c), outer[c]))
         outer[n] = mass
 
 
@@ -23,7 +34,7 @@ cdef inline double moved_into(const Stack *s, const double *outer, Py_ssize_t ro
     cdef Py_ssize_t n = s.parent[u]
     cdef Py_ssize_t b = s.begin[n], k = s.end[s.parent[u]] - s.begin[s.parent[u]]
     cdef double mass = times(row_of(s.move, s.move_stride, row)[s.block[n] + (u - b) * k + v - b], outer[v])
-    if s.edge_stride:
+    if u < s.edge_stride:
         mass = times(times(row_of(s.leave, s.edge_stride, row - 1)[u], mass), row_of(s.enter, s.edge_stride, row)[v])
     return mass
 
@@ -34,7 +45,6 @@ cdef inline void recross(
     """Outside masses at the end of step ``row - 1``, from those at the start of ``row``, inside one segment."""
     cdef Py_ssize_t base = s.cut[s.n_levels - 1], low = s.segment_level + 1
     cdef Py_ssize_t first_move = low, last_move = s.n_levels - 1
-    cdef const double *stop = row_of(s.stop, s.stop_stride, row - 1)
     cdef double *outer_end = s.outer_end
     cdef Py_ssize_t q, n, u, v
     cdef double mass
@@ -48,7 +58,7 @@ cdef inline void recross(
     for q in range(low, s.n_levels):
         for n in range(s.cut[q - 1], s.cut[q]):
             for u in range(s.begin[n], s.end[n]):
-                mass = times(outer_end[n], stop[u])
+                mass = times(outer_end[n], stop_of(s, row - 1, u))
                 if first_move <= q <= last_move:
                     for v in range(s.begin[n], s.end[n]):
                         mass = plus(mass, moved_into(s, outer_start, row, u, v))
@@ -75,7 +85,7 @@ cdef inline Py_ssize_t trace_segment(
         s.outer_end[n] = ZERO
     s.outer_end[leaf] = ONE
     for n in range(s.cut[low], s.n_prefixes):
-        s.outer_end[n] = times(s.outer_end[s.parent[n]], row_of(s.stop, s.stop_stride, j - 1)[n])
+        s.outer_end[n] = times(s.outer_end[s.parent[n]], stop_of(s, j - 1, n))
     for n in range(s.n_stacks):
         back[n] = s.outer_end[base + n]
     i = j
@@ -130,7 +140,7 @@ cdef inline Py_ssize_t trace_segment(
                     s.candidates[k] = ZERO
                     if s.lowest == NULL or s.lowest[t] <= q <= s.highest[t]:
                         s.candidates[k] = times(mass, moved_into(s, outer, t, u, n))
-                mass = times(mass, row_of(s.stop, s.stop_stride, t - 1)[u])
+                mass = times(mass, stop_of(s, t - 1, u))
                 u = s.parent[u]
             k = pick(s.candidates, k + 1, seed) - 1
             q = s.n_levels
@@ -144,7 +154,7 @@ cdef inline Py_ssize_t trace_segment(
             movers[t - 1] = q
         while q < s.n_levels - 1:  # first children
             for n in range(s.begin[c], s.end[c]):
-                s.candidates[n - s.begin[c]] = times(row_of(s.start, s.start_stride, t)[n], outer[n])
+                s.candidates[n - s.begin[c]] = times(start_of(s, t, n), outer[n])
             c = s.begin[c] + pick(s.candidates, s.end[c] - s.begin[c], seed)
             q += 1
         codes[t] = c - base
@@ -170,7 +180,7 @@ cdef void trace(
         ended = s.ended + (j - 1) * n_upper
         while q < s.segment_level:
             for n in range(s.begin[c], s.end[c]):
-                s.candidates[n - s.begin[c]] = times(ended[n], row_of(s.stop, s.stop_stride, j - 1)[n])
+                s.candidates[n - s.begin[c]] = times(ended[n], stop_of(s, j - 1, n))
             c = s.begin[c] + pick(s.candidates, s.end[c] - s.begin[c], seed)
             q += 1
         i = trace_segment(s, c, j, r0, codes, movers, seed)
@@ -186,13 +196,13 @@ cdef void trace(
                 if s.lowest == NULL or s.lowest[i] <= q <= s.highest[i]:
                     mass = row_of(s.move, s.move_stride, i)[s.block[s.parent[c]] + n * k + c - s.begin[s.parent[c]]]
                     s.candidates[n] = times(ended[u], mass)
-                    if s.edge_stride:
+                    if u < s.edge_stride:
                         mass = row_of(s.leave, s.edge_stride, i - 1)[u]
                         s.candidates[n] = times(s.candidates[n], mass)
                         s.candidates[n] = times(s.candidates[n], row_of(s.enter, s.edge_stride, i)[c])
             s.candidates[k] = ZERO
             if q > 1:
-                s.candidates[k] = times(s.started[i * n_upper + s.parent[c]], row_of(s.start, s.start_stride, i)[c])
+                s.candidates[k] = times(s.started[i * n_upper + s.parent[c]], start_of(s, i, c))
             n = pick(s.candidates, k + 1, seed)
             if n < k:
                 c = s.begin[s.parent[c]] + n
@@ -215,6 +225,8 @@ def trace_back(
     const double[:, ::1] move,
     const double[:, ::1] enter,
     const double[:, ::1] leave,
+    const double[:, ::1] first,
+    const double[:, ::1] last,
     const double[:, :, ::1] duration,
     const double[::1] tail,
     const signed char[:, ::1] movers,
@@ -236,8 +248,8 @@ def trace_back(
     cdef Stack s
     cdef Py_ssize_t q
     bind(
-        &s, prefixes, cut, leaf, segment_level, persists, step, start, stop, move, enter, leave, duration,
-        tail, movers, local, started, ended, tails, ring, live, rows,
+        &s, prefixes, cut, leaf, segment_level, persists, step, start, stop, move, enter, leave, first, last,
+        duration, tail, movers, local, started, ended, tails, ring, live, rows,
     )
     s.candidates = &candidates[0]
     s.outer_rows = &outer_rows[0, 0]

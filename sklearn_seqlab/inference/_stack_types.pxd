@@ -23,15 +23,19 @@ cdef struct Stack:
     const double *start             # (., n_prefixes) starts as first child
     const double *stop              # (., n_prefixes) ends as last child
     const double *move              # (., n_moves)
-    const double *enter             # (., n_prefixes) is moved into at this row
-    const double *leave             # (., n_prefixes) is moved out of after this row
+    const double *enter             # (., edge_stride) is moved into at this row, beside `move`
+    const double *leave             # (., edge_stride) is moved out of after this row
+    const double *first             # (., first_stride) beside `start`
+    const double *last              # (., last_stride) beside `stop`
     const double *duration          # (., max_duration, n_leaves) of the segment that starts at this row
     const double *tail              # (n_leaves,) per step beyond max_duration
     const double *ceiling           # (n_leaves,) largest of `duration`
     Py_ssize_t start_stride
     Py_ssize_t stop_stride
     Py_ssize_t move_stride
-    Py_ssize_t edge_stride          # 0: no enter and no leave
+    Py_ssize_t edge_stride          # these three: how many prefixes have such scores, those of the first levels
+    Py_ssize_t first_stride
+    Py_ssize_t last_stride
     Py_ssize_t duration_stride
     const signed char *lowest       # (n_rows,) level that may move at the boundary before a row, or NULL
     const signed char *highest      # (n_rows,)
@@ -46,6 +50,8 @@ cdef struct Stack:
     double *up                      # (n_prefixes,)
     double *down                    # (n_prefixes,)
     double *moved                   # (n_prefixes,)
+    double *before                  # (n_prefixes,)
+    double *through                 # (n_prefixes,)
     # workspaces of the backward pass
     double *outer_end               # (n_prefixes,)
     double *outer_start             # (n_prefixes,)
@@ -67,6 +73,8 @@ cdef struct Shares:
     double *move
     double *enter
     double *leave
+    double *first
+    double *last
     double *duration
     double *tail
     double unit                     # what `share` divides by: mass or nats

@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 
 from sklearn_seqlab.exceptions import InfeasibleSequenceError
 from sklearn_seqlab.inference import _nested_log, _nested_scaled, _nested_trace
-from sklearn_seqlab.inference._nested_gauge import growth
+from sklearn_seqlab.inference._estimated_gauge import estimated_gauge
 
 __all__ = ["NestedMarginals", "NestedSegments", "Numerics"]
 
@@ -37,8 +37,8 @@ _SUM_TOLERANCE = 1e-8
 _SAFE_LOG_MASS = 200.0
 # Sums of scores up to this size do not overflow, however many they are.
 _LARGEST_SUMMABLE = 1e300
-# Starts whose segments tell how a score grows with the duration.
-_N_SAMPLED_STARTS = 16
+# Up to so many steps tell how fast a gauge drifts.
+_N_TRIAL_STEPS = 64
 
 
 class NestedMarginals(NamedTuple):
@@ -66,7 +66,7 @@ class _Masses(NamedTuple):
     transition: list[np.ndarray]
     ending: list[np.ndarray]
     full: list[np.ndarray]
-    largest: list[float]  # mass inside a segment of a level where weights may have vanished
+    largest: list[float]  # by level the largest mass inside a segment, 0 if no weight can have vanished
     log_gauge: float
     kept: bool  # nothing can have vanished, whatever surrounds it
 
@@ -208,40 +208,71 @@ class NestedSegments:
 
     def _scaled_inside(self) -> _Masses | None:
         """None if some score is too large or too small for its exponential."""
-        spans, tables = self._spans, (self.initialisation, self.transition, self.ending)
+        tables = self.initialisation, self.transition, self.ending
         lowest = min(_smallest_finite(scores) for part in tables for scores in part)
         highest = max(scores.max() for part in tables for scores in part)
-        if not (
-            lowest >= -_LARGEST_SCORE and highest <= _LARGEST_SCORE and all(span.any() for span in spans)
-        ):
+        if not (lowest >= -_LARGEST_SCORE and highest <= _LARGEST_SCORE):
+            return None
+        if not all(span.any() for span in self._spans):
             return None
         with np.errstate(all="ignore"):  # what leaves the range is seen by the certificate
-            initialisation, transition, ending = ([np.exp(a) for a in part] for part in tables)
-            taken = np.zeros((self.n_levels, self.n_total + 1))
-            np.cumsum(self._gauges(initialisation, transition, ending), axis=1, out=taken[:, 1:])
-            weight, extremes = [], np.zeros((self.n_levels, 2))
-            for d, band in enumerate(self._bands):
-                weight.append(np.zeros(band.shape))
-                _nested_scaled.weigh(band, taken[d], spans[d], self._shortest(d), extremes[d], weight[d])
-            # a weight above the bottom may vanish, if masses inside and around its segment are small enough
-            smallest = extremes[:, 0]
-            if not extremes[:, 1].max() <= _LARGEST_SCORE or smallest[-1] < -_LARGEST_SCORE:
-                return None
-            full = [np.zeros(w.shape) for w in weight[:-1]] + [weight[-1]]
-            lows, largest = [], [0.0] * self.n_levels
-            for d in reversed(range(self.n_levels - 1)):
-                low, high = np.ones(self.sizes[d : d + 2]), np.zeros(self.sizes[d])
-                _nested_scaled.inside(
-                    initialisation[d], transition[d], ending[d], weight[d], spans[d], self._shortest(d),
-                    full[d + 1], spans[d + 1], *self._workspace(d, 2), low, high, full[d],
-                )  # fmt: skip
-                lows += [low.min(), np.min(full[d + 1], where=full[d + 1] > 0, initial=1.0)]
-                if smallest[d] < np.log(_SAFE_MASS):
-                    largest[d] = high.max()
-        kept = min(lows) >= _SAFE_MASS and min(lowest, *smallest) >= np.log(_SAFE_MASS)
-        return _Masses(
-            weight, initialisation, transition, ending, full, largest, float(taken[:, -1].sum()), bool(kept)
+            factors = [[np.exp(a) for a in part] for part in tables]
+            gauges = self._gauges(*factors)
+            masses = self._inside_under(gauges, factors, lowest)
+            n = min(_N_TRIAL_STEPS, self.n_total // 2)
+            if self.gauge is None and n and masses is not None and not _SMALLEST_Z <= masses.z <= _LARGEST_Z:
+                # scores of durations made the gauge drift: see how fast, and try once more
+                trial = self._first_steps(n)
+                if trial._spans[0][0]:
+                    drifted = trial._inside_under(
+                        gauges[:, :n], [[a[:n] for a in part] for part in factors], lowest
+                    )
+                    drift = np.log(drifted.z) / n if drifted is not None else 0.0
+                    if np.isfinite(drift):
+                        gauges[-1] += drift
+                        return self._inside_under(gauges, factors, lowest)
+            return masses
+
+    def _inside_under(
+        self, gauges: np.ndarray, factors: list[list[np.ndarray]], lowest: float
+    ) -> _Masses | None:
+        """Masses under a gauge (n_levels, n_total); ``lowest`` is the smallest score whose factor is not zero."""
+        spans = self._spans
+        taken = np.zeros((self.n_levels, self.n_total + 1))
+        np.cumsum(gauges, axis=1, out=taken[:, 1:])
+        weight, extremes = [np.zeros(band.shape) for band in self._bands], np.zeros((self.n_levels, 2))
+        for d, band in enumerate(self._bands):
+            _nested_scaled.weigh(band, taken[d], spans[d], self._shortest(d), extremes[d], weight[d])
+        if not extremes[:, 1].max() <= _LARGEST_SCORE:
+            return None
+        full = [np.zeros(w.shape) for w in weight[:-1]] + [weight[-1]]
+        lows, largest = [], [0.0] * self.n_levels
+        for d in reversed(range(self.n_levels - 1)):
+            low, high = np.ones(self.sizes[d : d + 2]), np.zeros(self.sizes[d])
+            _nested_scaled.inside(
+                *(part[d] for part in factors), weight[d], spans[d], self._shortest(d),
+                full[d + 1], spans[d + 1], *self._workspace(d, 2), low, high, full[d],
+            )  # fmt: skip
+            lows += [low.min(), np.min(full[d + 1], where=full[d + 1] > 0, initial=1.0)]
+            if extremes[d, 0] < np.log(_SAFE_MASS):
+                largest[d] = high.max()
+        smallest = min(lowest, extremes[:, 0].min())
+        kept = bool(min(lows) >= _SAFE_MASS and smallest >= np.log(_SAFE_MASS))
+        initialisation, transition, ending = factors
+        log_gauge = float(taken[:, -1].sum())
+        return _Masses(weight, initialisation, transition, ending, full, largest, log_gauge, kept)
+
+    def _first_steps(self, n: int) -> NestedSegments:
+        """The model of the first ``n`` steps by themselves."""
+        persistence = [self.persistence[0]]
+        for band in self.persistence[1:]:
+            part = band[:n, :n].copy()
+            part[np.arange(n)[:, None] + np.arange(part.shape[1]) >= n] = -np.inf
+            persistence.append(part)
+        initialisation, transition, ending = (
+            [a[:n] for a in part] for part in (self.initialisation, self.transition, self.ending)
         )
+        return NestedSegments(persistence, initialisation, transition, ending, self.first)
 
     def _scaled_forward_backward(self, masses: _Masses) -> tuple[float, NestedMarginals] | None:
         """None without a certificate."""
@@ -323,40 +354,17 @@ class NestedSegments:
         if self.gauge is not None:
             gauge[-1] = self.gauge
         elif not self._is_small():
-            gauge = self._estimated_gauge(initialisation, transition, ending)
+            gauge = estimated_gauge(self._bands, self._durations, [initialisation, transition, ending])
         return gauge if np.isfinite(gauge).all() else np.zeros_like(gauge)
 
     def _is_small(self) -> bool:
         """Whether no mass can leave the range even without a gauge."""
+        n_terms, log_size = 4 * self.n_levels * self.n_total, np.log(max(self.sizes) + 1)
+        if n_terms * log_size >= _SAFE_LOG_MASS:
+            return False
         scores = (*self._bands, *self.initialisation, *self.transition, *self.ending)
         largest = max(max(a.max(), -_smallest_finite(a)) for a in scores)
-        return 4 * self.n_levels * self.n_total * (largest + np.log(max(self.sizes) + 1)) < _SAFE_LOG_MASS
-
-    def _estimated_gauge(
-        self, initialisation: list[np.ndarray], transition: list[np.ndarray], ending: list[np.ndarray]
-    ) -> np.ndarray:
-        """(n_levels, n_total): the growth of the forward mass at each step, if every level were Markov.
-
-        A level that is not the bottom takes the part that its own scores have in the growth, so that neither
-        its weights nor the masses inside its segments drift.
-        """
-        n_total, bounds = self.n_total, np.cumsum([0, *self.sizes])
-        begin, stay = np.ones((2, n_total, bounds[-1]))  # the root's score belongs to no step
-        for d in range(1, self.n_levels):
-            columns = slice(bounds[d], bounds[d + 1])
-            begin[:, columns], stay[:, columns] = _per_step(self._bands[d], *self._durations[d])
-        flat = [
-            np.concatenate([a.reshape(n_total, -1) for a in part], axis=1)
-            for part in (initialisation, transition, ending)
-        ]
-        gauge, forward = np.zeros((self.n_levels, n_total)), np.zeros_like(begin)
-        work = np.zeros((5, bounds[-1])), np.zeros((2, flat[0].shape[1]))
-        growth(begin, stay, *flat, np.array(self.sizes, dtype=np.intp), *work, forward, gauge[-1])
-        part = np.where(forward > 0, forward * np.log(np.maximum(begin, stay)), 0.0)
-        for d in range(1, self.n_levels - 1):
-            gauge[d] = part[:, bounds[d] : bounds[d + 1]].sum(axis=1)
-            gauge[-1] -= gauge[d]
-        return gauge
+        return n_terms * (largest + log_size) < _SAFE_LOG_MASS
 
     # -- configurations ----------------------------------------------------------------------------------------
 
@@ -535,32 +543,3 @@ def _furthest(full: np.ndarray, shortest: int, n_total: int) -> int:
         if reached[i]:
             reached[i + shortest + np.flatnonzero(live[i, : n_total - i - shortest + 1])] = True
     return int(np.flatnonzero(reached)[-1])
-
-
-def _per_step(band: np.ndarray, briefest: np.ndarray, longest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Factors (n_total, n_states) of a segment that begins at a step and of one that goes on there.
-
-    The score of the shortest segment from each start, per step; plus, for each state, what a segment of the best
-    duration scores per step beyond the sum of those. So scores that are sums over steps are taken as they are,
-    and scores of durations are spread over the steps of a typical one.
-    """
-    n_total, n_durations, n_states = band.shape
-    starts, states = np.arange(n_total)[:, None], np.arange(n_states)
-    startable = longest > 0
-    shortest = np.maximum(briefest, 1)
-    base = np.where(startable, band[starts, shortest - 1, states], 0.0) / shortest
-    base = base[np.maximum.accumulate(np.where(startable, starts, 0), axis=0), states]
-    total = np.concatenate([np.zeros((1, n_states)), np.cumsum(base, axis=0)])
-    sampled = np.unique(np.linspace(0, n_total - 1, min(n_total, _N_SAMPLED_STARTS)).astype(np.intp))
-    n = np.arange(1, n_durations + 1)
-    stop = np.minimum(sampled[:, None] + n, n_total)
-    excess = band[sampled] - (total[stop] - total[sampled][:, None])
-    seen = excess > -np.inf
-    count = seen.sum(axis=0)
-    mean = np.where(seen, excess, 0.0).sum(axis=0) / np.maximum(count, 1) / n[:, None]
-    extra = np.where(count > 0, mean, -np.inf).max(axis=0)
-    factor = np.exp(base + np.where(extra > -np.inf, extra, 0.0))
-    covered = np.maximum.accumulate(np.where(startable, starts + longest, 0), axis=0)
-    goes_on = np.zeros((n_total, n_states), dtype=bool)
-    goes_on[1:] = covered[:-1] > starts[1:]
-    return np.where(startable, factor, 0.0), np.where(goes_on, factor, 0.0)

@@ -7,7 +7,7 @@ the log domain, so every answer is right to rounding.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -33,8 +33,13 @@ class StackShares:
     move: np.ndarray
     enter: np.ndarray
     leave: np.ndarray
+    first_child: np.ndarray
+    last_child: np.ndarray
     duration: np.ndarray
     tail: np.ndarray
+
+
+_NAMES = tuple(field.name for field in fields(StackShares))
 
 
 def _nothing(*shape: int) -> Any:
@@ -65,8 +70,11 @@ class PackedStacks:
         Entry ``[i, n - 1]`` scores a segment of ``n`` steps that starts at row ``i``, by prefix of the segment
         level.
     offsets : ndarray of shape (n_sequences + 1,), dtype=intp
-    enter, leave : ndarray of shape (0 or n_rows, n_prefixes)
-        Beside ``move``: the prefix is moved into at this row, moved out of after this row.
+    enter, leave : ndarray of shape (0 or n_rows, .)
+        Beside ``move``: the prefix is moved into at this row, moved out of after this row. For the prefixes of
+        the first few levels, or of all.
+    first_child, last_child : ndarray of shape (0 or n_rows, .)
+        Beside ``start`` and ``stop``, by row, likewise for the first few levels.
     tail : ndarray of shape (0 or n_leaves,)
         Score of every step beyond ``max_duration``; empty if none may follow.
     persists : bool
@@ -88,6 +96,8 @@ class PackedStacks:
     offsets: np.ndarray
     enter: np.ndarray = _nothing(0, 0)
     leave: np.ndarray = _nothing(0, 0)
+    first_child: np.ndarray = _nothing(0, 0)
+    last_child: np.ndarray = _nothing(0, 0)
     tail: np.ndarray = _nothing(0)
     persists: bool = False
     movers: np.ndarray = field(default_factory=lambda: np.empty((2, 0), dtype=np.int8))
@@ -102,8 +112,10 @@ class PackedStacks:
             "start": ((1, n_prefixes), (n_rows, n_prefixes)),
             "stop": ((1, n_prefixes), (n_rows, n_prefixes)),
             "move": ((1, self.layout.n_moves), (n_rows, self.layout.n_moves)),
-            "enter": ((0, 0), (n_rows, n_prefixes)),
+            "enter": ((0, 0), *((n_rows, int(cut)) for cut in self.layout.cut)),
             "leave": (self.enter.shape,),
+            "first_child": ((0, 0), *((n_rows, int(cut)) for cut in self.layout.cut)),
+            "last_child": ((0, 0), *((n_rows, int(cut)) for cut in self.layout.cut)),
             "duration": tuple((k, self.max_duration, n_leaves.stop - n_leaves.start) for k in (1, n_rows)),
             "tail": ((0,), (n_leaves.stop - n_leaves.start,)),
             "movers": ((2, 0), (2, n_rows)),
@@ -249,7 +261,8 @@ class PackedStacks:
 
     def raise_if_overflown(self) -> None:
         """Raise for a score that is NaN or plus infinity, naming its sequence and step."""
-        for scores in (self.step, self.start, self.stop, self.move, self.enter, self.leave, self.duration, self.tail):
+        for name in _NAMES:
+            scores = getattr(self, name)
             if not scores.size or scores.max() < np.inf:
                 continue
             if len(scores) < len(self.step):
@@ -262,8 +275,7 @@ class PackedStacks:
             )
 
     def _is_moderate(self) -> bool:
-        parts = (self.start, self.stop, self.move, self.enter, self.leave, self.duration, self.tail)
-        return all(part.max(initial=0.0) <= _LARGEST_SAFE_SCORE for part in parts)
+        return all(getattr(self, name).max(initial=0.0) <= _LARGEST_SAFE_SCORE for name in _NAMES[1:])
 
     def _add_shares(
         self,
@@ -279,7 +291,7 @@ class PackedStacks:
         longest = int(np.diff(self.offsets).max())
         n_stacks, n_prefixes = self.layout.n_stacks, self.layout.n_prefixes
         n_leaves = self.duration.shape[2]
-        duration = scores[11]
+        duration = scores[13]
         kernel.inside_outside(
             self.offsets, chosen, weight, *scores, *self._inside_arrays(),
             np.ascontiguousarray(duration.max(axis=(0, 1))),
@@ -288,8 +300,7 @@ class PackedStacks:
             np.empty((self.max_duration, n_prefixes)),
             np.empty((self.max_duration, n_prefixes)),
             log_z, certified,
-            shares.step, shares.start, shares.stop, shares.move, shares.enter, shares.leave, shares.duration,
-            shares.tail,
+            *(getattr(shares, name) for name in _NAMES),
         )  # fmt: skip
 
     def _trace(self, kernel: Any, arrays: list[np.ndarray], seeds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -308,7 +319,7 @@ class PackedStacks:
     def _scores(self, lift: Any = None) -> list[Any]:
         """The arguments of the kernels that say what is scored; all but ``step`` lifted."""
         layout = self.layout
-        parts = [self.start, self.stop, self.move, self.enter, self.leave, self.duration, self.tail]
+        parts = [getattr(self, name) for name in _NAMES[1:]]
         if lift is not None:
             parts = [lift(part) for part in parts]
         leaf = layout.ancestor(self.segment_level)
@@ -327,9 +338,8 @@ class PackedStacks:
             np.empty((n_rows if len(self.tail) else 0, n_stacks)),
             np.empty((self.max_duration, n_prefixes)),
             np.empty(self.max_duration, dtype=np.intp),
-            np.empty((6, n_prefixes)),
+            np.empty((8, n_prefixes)),
         ]
 
     def _zero_shares(self) -> StackShares:
-        names = ("step", "start", "stop", "move", "enter", "leave", "duration", "tail")
-        return StackShares(*(np.zeros(getattr(self, name).shape) for name in names))
+        return StackShares(*(np.zeros(getattr(self, name).shape) for name in _NAMES))

@@ -41,6 +41,10 @@ def choose_engine(shape: HierarchyShape, engine: str) -> str:
     return ("chain", "mixed")[n_explicit] if n_explicit < 2 else "aio"
 
 
+# What a PackedStacks calls the scores by row, and what cliques call them.
+_BY_ROW = {"enter": "enter", "leave": "leave", "first_child": "first", "last_child": "last"}
+
+
 class StackEngine:
     """Time linear in the sequence: at most one level of explicit durations, all others Markov."""
 
@@ -64,18 +68,19 @@ class StackEngine:
             duration = np.zeros((1, 1, shape.levels[m].n_states))
             tail = np.zeros(shape.levels[m].n_states) if shape.persists else None
         edges = {}
-        if cliques.enter is not None:
-            edges = {
-                name: np.take(getattr(cliques, name), self.node_of_prefix, axis=1) for name in ("enter", "leave")
-            }
+        for name, clique in _BY_ROW.items():
+            by_node = getattr(cliques, clique)
+            if by_node is not None:
+                width = layout.cut[shape.last_edge_level(clique) + 1]
+                edges[name] = np.take(by_node, self.node_of_prefix[:width], axis=1)
         if tail is not None:
             edges["tail"] = tail[leaf_states]
         self.stacks = PackedStacks(
             layout,
             m,
             step,
-            self._per_row(start, cliques.first),
-            self._per_row(stop, cliques.last),
+            start[None],
+            stop[None],
             cliques.move[None],
             np.ascontiguousarray(duration[:, :, leaf_states]),
             cliques.offsets,
@@ -116,8 +121,8 @@ class StackEngine:
                 shape=shape,
                 offsets=self.cliques.offsets,
                 step=step,
-                first=self._by_node(shares.start, self.cliques.first),
-                last=self._by_node(shares.stop, self.cliques.last),
+                first=self._by_node(shares.first_child, self.cliques.first),
+                last=self._by_node(shares.last_child, self.cliques.last),
                 enter=self._by_node(shares.enter, self.cliques.enter),
                 leave=self._by_node(shares.leave, self.cliques.leave),
                 duration=duration,
@@ -132,9 +137,12 @@ class StackEngine:
     def boundaries(self) -> np.ndarray:
         """Probability that a segment of each level ends with each step, (n_levels, n_rows)."""
         stacks = self.stacks
-        if not len(stacks.enter):  # what leaves at each row is told apart only if rows have scores of their own
-            zeros = np.zeros((len(stacks.step), self.layout.n_prefixes))
-            stacks = replace(stacks, enter=zeros, leave=zeros)
+        if stacks.enter.shape[1] < self.layout.n_prefixes:  # what leaves at each row is told apart only if rows have scores of their own
+            enter, leave = np.zeros((2, len(stacks.step), self.layout.n_prefixes))
+            if len(stacks.enter):
+                enter[:, : stacks.enter.shape[1]] = stacks.enter
+                leave[:, : stacks.leave.shape[1]] = stacks.leave
+            stacks = replace(stacks, enter=enter, leave=leave)
         log_z, shares, _ = stacks.forward_backward(None, self.numerics)
         stacks.raise_if_infeasible(log_z)
         ends = np.zeros((self.shape.n_levels, len(stacks.step)))
@@ -167,18 +175,11 @@ class StackEngine:
         e = (highest <= np.arange(self.shape.n_levels)[:, None]).astype(np.int8)
         return x, e
 
-    def _per_row(self, shared: np.ndarray, by_node: np.ndarray | None) -> np.ndarray:
-        if by_node is None:
-            return shared[None]
-        scores = np.take(by_node, self.node_of_prefix, axis=1) + shared
-        scores[:, self.layout.level_slice(0)] = 0.0
-        return scores
-
     def _by_node(self, shares: np.ndarray, scores: np.ndarray | None) -> np.ndarray | None:
         if scores is None:
             return None
         out = np.zeros(scores.shape)
-        scatter(shares, self.node_of_prefix[:, None], out)
+        scatter(shares, self.node_of_prefix[: shares.shape[1], None], out)
         return out
 
     def _by_pair(self, shares: np.ndarray) -> np.ndarray:

@@ -217,6 +217,12 @@ class HierarchyShape:
         nodes = [np.arange(self.first_node[part.level], self.first_node[part.level + 1]) for part in parts]
         return np.concatenate(empty + columns), np.concatenate(empty + nodes)
 
+    def last_edge_level(self, clique: str) -> int:
+        """The lowest level with inputs at a clique: "first", "last", or "enter" and "leave" together."""
+        kinds = {"first": {"start", "initialisation"}, "last": {"end", "ending"}}
+        wanted = kinds.get(clique, {"start", "end", "transition"})
+        return max((part.level for part in self.columns if part.kind in wanted), default=0)
+
     @cached_property
     def table_parts(self) -> list[Part]:
         """Runs of the coefficients that are no feature weights, in order."""

@@ -250,6 +250,18 @@ def simple(rng, sizes=(2, 2, 2), n_timesteps=3, scale=1.0):
     return HierarchyScores(persistence, initialisation, transition, ending)
 
 
+@pytest.mark.parametrize("numerics", ["auto", "log"])
+def test_parents_that_start_where_no_child_can(numerics, rng):
+    """The bottom has no segment that starts at step 5; such parents have no mass, whatever their own score."""
+    scores = simple(rng, sizes=(1, 1, 1), n_timesteps=7)
+    scores.persistence[2][:] = rng.normal(size=scores.persistence[2].shape)
+    scores.persistence[2][5] = -INF
+    lists = [getattr(scores, part) for part in PARTS]
+    _, (found,) = hierarchy.marginals([scores], numerics=numerics)
+    assert_same(found, HierarchyScores(*EnumeratedHierarchy(*lists).marginals()), atol=1e-12)
+    assert not found.initialisation[1][5].any()
+
+
 def test_ties_go_to_the_last_child_then_its_start():
     n_timesteps, sizes = 4, (2, 2, 2)
     zeros = HierarchyScores(
@@ -285,7 +297,7 @@ def test_samples_have_the_frequencies_of_the_model(rng):
     scores = simple(rng, sizes=(2, 2, 2), n_timesteps=2)
     lists = [getattr(scores, part) for part in PARTS]
     truth = EnumeratedHierarchy(*lists, longest=(2, 1))
-    n_samples = 20000
+    n_samples = 10000
     draws = hierarchy.sample([scores], n_samples, random_state=1)
     counts = Counter((x.tobytes(), e.astype(np.intp).tobytes()) for ((x, e),) in draws)
     keys = [(x.tobytes(), e.tobytes()) for x, e in zip(truth.x, truth.e, strict=True)]
@@ -320,11 +332,15 @@ def test_two_levels_are_a_chain(rng):
     assert_allclose(found_best, best + root)
 
 
-def additive(rng, sizes, n_timesteps, longest, scale, duration=None):
-    """``NestedSegments`` whose persistence adds up over the steps, but for a score of the duration."""
+def additive(rng, sizes, n_timesteps, longest, scale, duration=None, offset=0.0):
+    """``NestedSegments`` whose persistence adds up over the steps, but for a score of the duration.
+
+    ``offset`` is added at every step to level 1 and taken off the bottom.
+    """
     persistence = [scale * rng.normal(size=sizes[0])]
-    for size, limit in zip(sizes[1:], longest, strict=True):
-        total = np.cumsum(np.vstack([np.zeros(size), scale * rng.normal(size=(n_timesteps, size))]), axis=0)
+    for d, (size, limit) in enumerate(zip(sizes[1:], longest, strict=True), start=1):
+        steps = scale * rng.normal(size=(n_timesteps, size)) + offset * ((d == 1) - (d == len(sizes) - 1))
+        total = np.cumsum(np.vstack([np.zeros(size), steps]), axis=0)
         band = np.full((n_timesteps, limit, size), -INF)
         for n in range(1, limit + 1):
             band[: n_timesteps - n + 1, n - 1] = total[n:] - total[: n_timesteps - n + 1]
@@ -337,13 +353,15 @@ def additive(rng, sizes, n_timesteps, longest, scale, duration=None):
     return NestedSegments(persistence, initialisation, transition, ending)
 
 
-@pytest.mark.parametrize("scale", [1.0, 5.0, 20.0])
+@pytest.mark.parametrize(
+    ("scale", "offset"), [(1.0, 0.0), (5.0, 0.0), (20.0, 0.0), (1.0, 40.0), (1.0, -40.0)]
+)
 @pytest.mark.parametrize(
     ("sizes", "longest"), [((1, 3, 4), (80, 1)), ((2, 3, 2), (20, 4)), ((1, 2, 2, 3), (30, 10, 1))]
 )
-def test_long_sequences_stay_in_range(sizes, longest, scale, rng):
+def test_long_sequences_stay_in_range(sizes, longest, scale, offset, rng):
     """Masses of exp(+-3000) and more, without help of the log domain."""
-    packed = additive(rng, sizes, 160, longest, scale)
+    packed = additive(rng, sizes, 120, longest, scale, offset=offset)
     log_z, found = packed.forward_backward("scaled")
     exact, expected = packed.forward_backward("log")
     assert expected.redone and not found.redone
@@ -359,6 +377,17 @@ def test_long_sequences_stay_in_range(sizes, longest, scale, rng):
 )
 def test_scores_of_durations_stay_in_range(duration, rng):
     packed = additive(rng, (1, 3, 2), 100, (30, 1), 1.0, duration)
+    log_z, found = packed.forward_backward("scaled")
+    assert not found.redone
+    assert_allclose(log_z, packed.log_partition("log"), rtol=1e-12)
+
+
+def test_a_gauge_that_drifts_is_tried_again(rng):
+    packed = additive(rng, (1, 3, 2), 240, (30, 1), 4.0, lambda n: -20.0 * (n < 10))
+    factors = [
+        [np.exp(a) for a in part] for part in (packed.initialisation, packed.transition, packed.ending)
+    ]
+    assert packed._inside_under(packed._gauges(*factors), factors, 0.0).z < 1e-250
     log_z, found = packed.forward_backward("scaled")
     assert not found.redone
     assert_allclose(log_z, packed.log_partition("log"), rtol=1e-12)
@@ -392,18 +421,17 @@ def test_any_gauge_gives_the_same(rng):
                 assert_allclose(actual, desired, atol=1e-11)
 
 
-def detour(gain):
+def detour(gain, n_timesteps=4):
     """Two paths of score 0, one of which sinks to ``-2 * gain`` on its way."""
-    n_timesteps = 4
     persistence = [np.zeros(1), np.zeros((n_timesteps, 1, 2))]
     initialisation = [np.zeros((n_timesteps, 1, 2))]
     transition = [np.zeros((n_timesteps, 1, 2, 2))]
     initialisation[0][:, :, 1] = -gain
     transition[0][1, 0, 1, 1] = -gain
-    transition[0][2:, 0, 1, 1] = gain
+    transition[0][2:4, 0, 1, 1] = gain
     transition[0][:, :, 0, 1] = transition[0][:, :, 1, 0] = -INF
     return NestedSegments(
-        persistence, initialisation, transition, [np.zeros((n_timesteps, 1, 2))], gauge=np.zeros(4)
+        persistence, initialisation, transition, [np.zeros((n_timesteps, 1, 2))], gauge=np.zeros(n_timesteps)
     )
 
 
@@ -417,21 +445,31 @@ def test_masses_that_vanish_on_the_way_are_noticed(gain):
     assert found.redone == (gain > 350)
 
 
-def test_weights_that_vanish_are_noticed():
-    """A segment scored -1200 whose children make up for it."""
+def test_masses_that_sink_step_by_step_are_noticed():
+    n_timesteps = 12
+    packed = detour(0.0, n_timesteps)
+    packed.transition[0][1:6, 0, 1, 1], packed.transition[0][6:11, 0, 1, 1] = -200, 200
+    assert_allclose(packed.log_partition(), np.log(2), rtol=1e-12)
+    assert packed.forward_backward()[1].redone
+
+
+@pytest.mark.parametrize(("inside", "around"), [(800.0, 0.0), (400.0, 400.0), (0.0, 500.0), (50.0, 50.0)])
+def test_weights_that_vanish_are_noticed(inside, around):
+    """A segment of hopeless score, but what is inside it and around it makes up for it."""
     n_timesteps = 2
     band = np.full((n_timesteps, 2, 2), -INF)
-    band[0, 1] = [0.0, -1180.0]
+    band[0, 1] = [0.0, -inside - around]
     persistence = [np.zeros(1), band, np.zeros((n_timesteps, 1, 1))]
     initialisation, ending = (
         [np.zeros((n_timesteps, 1, 2)), np.zeros((n_timesteps, 2, 1))] for _ in range(2)
     )
-    initialisation[1][0, 1] = ending[1][1, 1] = 590.0
+    initialisation[1][0, 1] = ending[1][1, 1] = inside / 2
+    initialisation[0][0, 0, 1] = around
     transition = [np.zeros((n_timesteps, 1, 2, 2)), np.zeros((n_timesteps, 2, 1, 1))]
     packed = NestedSegments(persistence, initialisation, transition, ending, gauge=np.zeros(2))
     assert_allclose(packed.log_partition(), np.log(2), rtol=1e-12)
     _, found = packed.forward_backward()
-    assert found.redone
+    assert found.redone == (inside + around > 700)
     assert_allclose(found.state[1], 0.5)
 
 
