@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -325,8 +325,13 @@ def check_names(names: Any, known: tuple[str, ...], parameter: str, least: int =
     ValueError
         For another name, a repeated one, or too few.
     """
-    given = (names,) if isinstance(names, str) else tuple(names)
-    if len(given) < least or len(set(given)) < len(given) or not set(given) <= set(known):
+    given = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, Iterable) else (names,)
+    if (
+        not all(isinstance(one, str) for one in given)
+        or len(given) < least
+        or len(set(given)) < len(given)
+        or not set(given) <= set(known)
+    ):
         raise ValueError(
             f"{parameter} is {names!r}; expected {'some' if least else 'any'} of {', '.join(map(repr, known))}."
         )

@@ -23,8 +23,9 @@ from sklearn_seqlab.objectives import (
     hierarchy_doubles_per_step,
     linear_scores,
     make_engine,
+    too_large,
 )
-from sklearn_seqlab.sequences import LevelCodes, PackedBatch, encode_levels
+from sklearn_seqlab.sequences import UNSEEN, LevelCodes, PackedBatch, encode_levels
 
 __all__ = ["HierarchyLabeler", "narrow_by"]
 
@@ -178,7 +179,11 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
         def work(engine: Any, start: int, stop: int) -> np.ndarray:
             log_z = engine.log_partition()
             engine.raise_if_infeasible(log_z)
-            return engine.narrowed(*narrow(start, stop)).log_partition() - log_z
+            fits = engine.narrowed(*narrow(start, stop)).log_partition() - log_z
+            lost = 4 * np.finfo(float).eps * np.abs(log_z) > 1e-3 * np.maximum(1.0, -fits)
+            if lost.any():
+                raise too_large(engine.cliques.number + int(np.argmax(lost)))
+            return fits
 
         # rounding may leave a difference of equal sums above zero
         return np.minimum(np.concatenate(self._map_chunks(batch, None, work, with_rows=True)), 0.0)
@@ -227,13 +232,15 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
         """
         level: Any = getattr(self, "score_level", "all")
         batch = self._pack(X)
-        known = self._encode(y, batch.offsets, name="y", unseen="mark", classes=None)
-        truth = _label_table(known)
-        predicted: Any = self.predict(X)
-        if truth[0].ndim == 2:
-            predicted = [rows if rows.ndim == 2 else rows[:, None] for rows in predicted]
+        known = self._encode(y, batch.offsets, name="y", unseen="mark")
+        found = [rows if rows.ndim == 2 else rows[:, None] for rows in self.predict(X)]
+        classes = self._level_classes()
+        predicted = [
+            np.column_stack([np.searchsorted(c, rows[:, k].astype(c.dtype)) for k, c in enumerate(classes)])
+            for rows in found
+        ]
         chosen = None if level == "all" else level
-        return micro_accuracy_score(truth, predicted, level=chosen, sample_weight=sample_weight)
+        return micro_accuracy_score(_code_tables(known), predicted, level=chosen, sample_weight=sample_weight)
 
     @property
     def _is_single(self) -> bool:
@@ -252,6 +259,10 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
         """Levels and topology, from the fitted attributes."""
         kept, classes = self._structure, self._level_classes()
         levels = [Level(**spec) for spec in kept["levels"]]
+        if len(levels) != len(classes) or (self._is_flat and len(classes) > 1):
+            raise ValueError(
+                f"classes_ has {len(classes)} levels, but the model was fitted with another number."
+            )
         if not kept["has_root"]:
             levels = [Level(1), *levels]
         for k, own in enumerate(classes):
@@ -337,8 +348,8 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
             chunk = Chunk(values, batch.offsets[first : last + 1] - start, first)
             scores = linear_scores(batch.values, by_feature, start, stop)
             cliques = assemble_cliques(shape, scores, any_coef, tables, chunk)
+            cliques.raise_if_overflown()
             engine = make_engine(name, cliques, self.numerics)
-            engine.raise_if_overflown()
             if narrow is not None:
                 engine = engine.narrowed(*narrow(start, stop))
             return work(engine, start, stop) if with_rows else work(engine)
@@ -366,13 +377,13 @@ def narrow_by(
     return narrow
 
 
-def _label_table(known: LevelCodes) -> list[np.ndarray]:
-    """Labels with None where missing or only candidates are known, per sequence."""
+def _code_tables(known: LevelCodes) -> list[np.ndarray]:
+    """Codes (n_timesteps, n_levels) per sequence: one beyond all where unseen, None where not wholly known."""
     columns = []
     for level in known.levels:
         column = np.empty(len(level.codes), dtype=object)
-        labelled = level.codes >= 0
-        column[labelled] = level.classes[level.codes[labelled]].tolist()
+        stated = (level.codes >= 0) | (level.codes == UNSEEN)
+        column[stated] = np.where(level.codes >= 0, level.codes, level.n_labels)[stated].tolist()
         columns.append(column)
-    table = columns[0] if known.is_flat else np.column_stack(columns)
+    table = np.column_stack(columns)
     return [table[a:b] for a, b in zip(known.offsets[:-1], known.offsets[1:], strict=True)]

@@ -306,7 +306,7 @@ class HSCRFClassifier(HierarchyLabeler):
         self._set_input_attributes(batch)
         self._structure = found.structure(codes)
         self.classes_, self.n_levels_ = list(codes.classes), codes.n_levels
-        self.children_ = shape.children[0 if self.root else 1 :]
+        self.children_ = shape.children[shape.top_level :]
         self.transition_mask_ = shape.transitions
         self.coef_ = found.blocks
         self.transition_coef_ = found.blocks["transition"]
@@ -341,13 +341,13 @@ class HSCRFClassifier(HierarchyLabeler):
     def prune(
         self, threshold: float = 0.0, X: Any = None, y: Any = None, sample_weight: ArrayLike | None = None
     ) -> HSCRFClassifier:
-        """A copy without improbable children and transitions.
+        """A copy without improbable pairs of parent and child.
 
         Parameters
         ----------
         threshold : float, default=0.0
-            A pair of parent and child is improbable if its initialisation weight and the weights of all
-            transitions into it are below this; of the pairs that are left, a transition is if its own weight is.
+            A pair is improbable if its initialisation weight and the weights of all transitions into the child
+            under this parent are below this. A parent whose children are all improbable keeps them.
         X, y, sample_weight
             As in ``fit``. If given, the copy is fitted anew within the topology that is left; else it keeps the
             weights that are left.
@@ -367,35 +367,34 @@ class HSCRFClassifier(HierarchyLabeler):
         model that was trained with all pairs allowed (``children="full"``).
         """
         check_is_fitted(self)
-        children, moves = prunable(self.coef_, self.children_, self.transition_mask_, threshold, self.root)
-        pruned = deepcopy(self) if X is None else clone(self)
+        if isinstance(threshold, bool) or not isinstance(threshold, Real) or np.isnan(threshold):
+            raise ValueError(f"threshold is {threshold!r}; expected a number.")
+        if (X is None) != (y is None):
+            raise ValueError("prune takes X and y both, or neither.")
+        children = prunable(self.coef_, self.children_, self.transition_mask_, float(threshold))
+        shape = self._shape()
+        below = [left[:, :, None] & left[:, None, :] for left in children]
+        first = len(self.transition_mask_) - len(below)
+        moves = self.transition_mask_[:first] + [
+            mask & pairs for mask, pairs in zip(self.transition_mask_[first:], below, strict=True)
+        ]
         if X is None:
+            pruned = deepcopy(self)
             pruned.children_, pruned.transition_mask_ = children, moves
-            pruned.coef_ = dict(pruned.coef_)
-            pruned.coef_["transition"] = [
-                None if table is None else np.where(mask, table, -np.inf)
-                for table, mask in zip(self._below_root("transition"), moves, strict=True)
-            ]
-            if self.root:
-                pruned.coef_["transition"].insert(0, None)
+            for name, masks in (
+                ("initialisation", children),
+                ("ending", children),
+                ("transition", moves[first:]),
+            ):
+                for d, mask in enumerate(masks):
+                    pruned.coef_[name][d + 1] = np.where(mask, self.coef_[name][d + 1], -np.inf)
             pruned.transition_coef_ = pruned.coef_["transition"]
             return pruned
         batch = pack(X)
-        codes = encode_levels(
-            y,
-            batch.offsets,
-            classes=self.classes_,
-            root=self.root,
-            segment_bottom=self.bottom_persist,
-            self_transitions=tuple(self._structure["self_transitions"]),
-        )
-        shape = self._shape()
-        full = [] if self.root else [np.ones((1, len(self.classes_[0])), dtype=bool)]
-        narrowed = HierarchyShape(shape.levels, full + children, moves, shape.persists, shape.has_root)
-        return pruned._learn(batch, codes, read_weights(sample_weight, batch.n_sequences), narrowed)
-
-    def _below_root(self, name: str) -> list[Any]:
-        return self.coef_[name][1 if self.root else 0 :]
+        codes = self._encode(y, batch.offsets, name="y")
+        top = [] if shape.has_root else [shape.children[0]]
+        narrowed = HierarchyShape(shape.levels, top + children, moves, shape.persists, shape.has_root)
+        return clone(self)._learn(batch, codes, read_weights(sample_weight, batch.n_sequences), narrowed)
 
     def _make_shape(self, codes: LevelCodes, weight: np.ndarray) -> HierarchyShape:
         n_below = codes.n_levels - self.root
@@ -441,9 +440,12 @@ class HSCRFClassifier(HierarchyLabeler):
     def _read_children(self, codes: LevelCodes) -> list[np.ndarray]:
         n_pairs = codes.n_levels - 1
         given = self.children
-        if isinstance(given, list | tuple) and len(given) == n_pairs:
+        is_list = isinstance(given, list | tuple)
+        if is_list and len(given) == n_pairs:
             wishes = list(given)
-        elif isinstance(given, str | Mapping) or n_pairs == 1:
+        elif isinstance(given, str | Mapping) or (
+            n_pairs == 1 and not (is_list and any(isinstance(wish, str | Mapping) for wish in given))
+        ):
             wishes = [given] * n_pairs
         else:
             raise ValueError(f"children has {len(given)} entries, but there are {n_pairs} pairs of levels.")
@@ -462,6 +464,9 @@ def _tuples_per_level(value: Any, n_levels: int, name: str) -> list[tuple[str, .
         return [(value,)] * n_levels
     if all(isinstance(entry, str) for entry in value):
         return [tuple(value)] * n_levels
+    wrong = [entry for entry in value if not isinstance(entry, str | list | tuple)]
+    if wrong:
+        raise ValueError(f"{name} holds {wrong[0]!r}; expected names or tuples of names.")
     return [
         (entry,) if isinstance(entry, str) else tuple(entry) for entry in per_level(value, n_levels, name, ())
     ]

@@ -22,7 +22,9 @@ def read_children(wish: Any, above: np.ndarray, below: np.ndarray, level: int) -
     """
     if isinstance(wish, str):
         if wish != "full":
-            raise ValueError(f"children of level {level} is {wish!r}; expected 'observed', 'full', a dict or a mask.")
+            raise ValueError(
+                f"children of level {level} is {wish!r}; expected 'observed', 'full', a dict or a mask."
+            )
         return np.ones((len(above), len(below)), dtype=bool)
     if isinstance(wish, Mapping):
         name = f"children of level {level}"
@@ -44,45 +46,36 @@ def read_children(wish: Any, above: np.ndarray, below: np.ndarray, level: int) -
             )
         mask = mask.copy()
     if not mask.any(axis=1).all():
-        label = above[int(np.argmin(mask.any(axis=1)))]
+        label = above[int(np.argmin(mask.any(axis=1)))].item()
         raise ValueError(f"children of level {level} gives the label {label!r} no child that occurs in y.")
     return mask
 
 
 def prunable(
-    coef: dict[str, Any], children: list[np.ndarray], moves: list[np.ndarray], threshold: float, root: bool
-) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Children and transitions that are left where improbable ones are dropped.
+    coef: dict[str, Any], children: list[np.ndarray], moves: list[np.ndarray], threshold: float
+) -> list[np.ndarray]:
+    """Children that are left where improbable ones are dropped.
 
     Parameters
     ----------
     coef : dict
-        ``coef_`` of a model.
+        ``coef_`` of a model, below a dummy root.
     children : list of bool ndarray of shape (n_labels, n_labels below)
     moves : list of bool ndarray of shape (n_labels above, n_labels, n_labels)
-        One per level below the root.
+        One per level that has a parent, as the last ``len(children)`` of which count.
     threshold : float
-    root : bool
-        Whether the first level of labels is the root.
 
     Returns
     -------
-    children, moves
-        Masks of the same shapes.
+    children : list of bool ndarray
+        Of the same shapes. A parent keeps all of its children if all are improbable.
     """
-    first = 1 if root else 0
-    initialisation, transition = coef["initialisation"][first:], coef["transition"][first:]
-    kept_children, kept_moves = [], []
-    for k, mask in enumerate(moves):
-        heavy = mask & (transition[k] >= threshold)
-        if k == 0 and not root:  # children of the dummy root stay
-            kept_moves.append(heavy)
-            continue
-        d = k - 1 if not root else k
-        into = heavy.any(axis=1)  # some transition into the child
-        kept = children[d] & ((initialisation[k] >= threshold) | into)
-        lonely = ~kept.any(axis=1)
-        kept[lonely] = children[d][lonely]
-        kept_children.append(kept)
-        kept_moves.append(heavy & kept[:, :, None] & kept[:, None, :])
-    return kept_children, kept_moves
+    kept = []
+    for d, mask in enumerate(children):
+        initialisation, transition = (coef[name][d + 1] for name in ("initialisation", "transition"))
+        into = (moves[len(moves) - len(children) + d] & (transition >= threshold)).any(axis=1)
+        left = mask & ((initialisation >= threshold) | into)
+        lonely = ~left.any(axis=1)
+        left[lonely] = mask[lonely]
+        kept.append(left)
+    return kept
