@@ -52,8 +52,8 @@ class StackLayout:
         moves, first_move, n_moves = [], [], 0
         for d, mask in enumerate(masks):
             first_move.append(np.zeros(len(mask), dtype=np.intp))
-            for s, below in enumerate(mask):
-                u = np.flatnonzero(below)
+            for s, kids_of in enumerate(mask):
+                u = np.flatnonzero(kids_of)
                 first_move[d][s] = n_moves
                 n_moves += len(u) ** 2
                 under = np.full((len(u) ** 2, 2), (d, s))

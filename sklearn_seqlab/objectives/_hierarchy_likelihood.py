@@ -114,7 +114,10 @@ class HierarchyLogLikelihood:
         self.scale = self._scale()
         self.n_redone = 0
         self.parts = self._cut()
-        self._known_gradient = self._sum_known()
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # the solver refuses to start from what is not finite
+            self._known_gradient = self._sum_known()
 
     @property
     def n_sequences(self) -> int:
@@ -132,10 +135,11 @@ class HierarchyLogLikelihood:
     def value_and_gradient(self, coef: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient; the known parts of complete sequences enter as one product."""
         value, gradient = self._loss(coef, self.parts)
-        value -= float(coef @ self._known_gradient)
-        gradient -= self._known_gradient
-        gradient *= self.C
-        return self.penalty.add_smooth(coef, self.C * value, gradient), gradient
+        with np.errstate(over="ignore", invalid="ignore"):  # the solver backs off from what is not finite
+            value -= float(coef @ self._known_gradient)
+            gradient -= self._known_gradient
+            gradient *= self.C
+            return self.penalty.add_smooth(coef, self.C * value, gradient), gradient
 
     def sequence_value_and_gradient(
         self, coef: np.ndarray, sequences: np.ndarray

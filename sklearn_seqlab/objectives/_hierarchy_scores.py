@@ -19,6 +19,10 @@ from sklearn_seqlab.objectives._segment_any import add_any_gradient, add_any_sco
 __all__ = ["CliqueScores", "Occurrences", "add_column_shares", "assemble_cliques", "table_shares"]
 
 
+# Sums below this leave room for products and differences of a few of them.
+_LARGEST_SUM = 1e307
+
+
 @dataclass(frozen=True, eq=False)
 class CliqueScores:
     """Scores of a chunk of sequences by clique, in nats; or weighted probabilities in the same shapes.
@@ -56,6 +60,34 @@ class CliqueScores:
     ending: np.ndarray
     move: np.ndarray
     number: int = 0
+
+    def raise_if_overflown(self) -> None:
+        """Raise for scores that double precision cannot hold, or whose sums it cannot, naming the sequence."""
+        bound = np.zeros(len(self.step))  # what the cliques of a row may add to a sum
+        for part in (self.step, self.first, self.last, self.enter, self.leave):
+            if part is not None:
+                bound += self.shape.n_levels * _largest(part)
+        for part, tail in zip(self.duration, self.tail, strict=True):
+            if part is not None:
+                bound += _largest(part.reshape(len(part), -1))
+            if tail is not None:
+                bound += _largest(tail[None])
+        for part in (self.initialisation, self.ending, self.move):
+            bound += 2 * _largest(np.where(part == -np.inf, 0.0, part)[None])
+        if not bound.max() < np.inf:
+            row = int(np.argmin(bound < np.inf))
+            s = int(np.searchsorted(self.offsets, row, side="right")) - 1
+            raise ValueError(
+                f"The scores of sequence {self.number + s} at time step {row - self.offsets[s]} are beyond double "
+                "precision: features are too large for their coefficients."
+            )
+        sums = np.add.reduceat(bound, self.offsets[:-1])
+        if not sums.max() < _LARGEST_SUM:
+            s = int(np.argmin(sums < _LARGEST_SUM))
+            raise ValueError(
+                f"The scores of sequence {self.number + s} sum to more than double precision holds: features are too "
+                "large for their coefficients."
+            )
 
 
 class Occurrences:
@@ -285,6 +317,13 @@ def _spread_means(share: np.ndarray, chunk: Chunk) -> np.ndarray:
         inside = chunk.n_rows - n + 1
         change[n:] -= part[:inside] if inside > 0 else 0.0
     return np.cumsum(change, axis=0)[:-1]
+
+
+def _largest(part: np.ndarray) -> np.ndarray:
+    """Largest absolute value of each row; NaN where there is one."""
+    if not part.shape[1]:
+        return np.zeros(len(part))
+    return np.maximum(part.max(axis=1), -part.min(axis=1))
 
 
 def _add(shape: HierarchyShape, scores: np.ndarray, out: np.ndarray, kind: str) -> None:
