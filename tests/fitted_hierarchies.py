@@ -22,9 +22,8 @@ def duration_score(model, d, n, state):
     beyond = 0 if longest is None else max(0, n - longest)
     explicit = n - beyond
     if level["duration"] == "gamma":
-        linear, log = weights[state]
-        tangent = linear / level["unit"] + log / explicit  # slope of the curve where it is left
-        return linear * explicit / level["unit"] + log * np.log(explicit) + beyond * tangent
+        (log,) = weights[state]
+        return log * (np.log(explicit) + beyond / explicit)  # beyond, along the tangent
     return weights[state, explicit - 1] + beyond * weights[state, -1] * level["has_tail"]
 
 
@@ -35,6 +34,8 @@ def segment_score(model, d, x, i, j, state):
         score += (seen @ block(model, "unary", d)[state]).sum()
     if block(model, "bias", d) is not None:
         score += (j - i) * block(model, "bias", d)[state]
+    if block(model, "segment_bias", d) is not None:
+        score += block(model, "segment_bias", d)[state]
     longest = model._structure["levels"][d]["max_duration"]
     if block(model, "mean", d) is not None:
         score += seen[:longest].mean(axis=0) @ block(model, "mean", d)[state]
@@ -123,7 +124,8 @@ def shaken(model, rng, size=0.7):
 def objective(model, X, y, weight=None):
     """The objective at the model's weights, by its public verbs and attributes."""
     weight = np.ones(len(X)) if weight is None else weight
-    tables = [table for tables in model.coef_.values() for table in tables if table is not None]
+    penalised = [tables for name, tables in model.coef_.items() if name not in ("bias", "segment_bias")]
+    tables = [table for tables in penalised for table in tables if table is not None]
     penalty = sum(0.5 * (table[np.isfinite(table)] ** 2).sum() for table in tables)
     return penalty - model.C * float(weight @ model.log_likelihood(X, y))
 

@@ -170,6 +170,7 @@ def test_ways_to_the_same_durations_agree(rng):
     for name in ("unary", "initialisation", "transition", "ending"):
         table.coef_[name] = gamma.coef_[name]
     table.coef_["duration"] = [gamma.duration_scores_.T.copy()]
+    table.coef_["bias"] = table.coef_["segment_bias"] = [np.zeros(len(gamma.classes_))]
     assert_allclose(table.log_likelihood(X, y), gamma.log_likelihood(X, y), atol=1e-9)
 
 

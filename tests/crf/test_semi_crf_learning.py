@@ -31,7 +31,7 @@ def test_stochastic_solvers_come_near_the_optimum(solver, batch_size, rng):
         model.fit(X, y)
         again = SemiCRF(**model.get_params()).fit(X, y)
     optimum = exact.loss_curve_[-1]
-    assert objective(model, X, y) <= optimum + 0.01 * (exact.loss_curve_[0] - optimum)
+    assert objective(model, X, y) <= optimum + 0.03 * (exact.loss_curve_[0] - optimum)
     assert_array_equal(again.coef_["unary"][0], model.coef_["unary"][0])
 
 

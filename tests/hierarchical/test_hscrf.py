@@ -171,7 +171,7 @@ def test_dummies_above_and_below_change_nothing(rng):
             name: [None if t is None else np.zeros_like(t) for t in tables]
             for name, tables in model.coef_.items()
         }
-        for name in ("unary", "duration", "initialisation", "ending", "transition"):
+        for name in ("unary", "bias", "segment_bias", "duration", "initialisation", "ending", "transition"):
             copied[name][level] = semi.coef_[name][0]
         for name in ("transition",):
             copied[name][1 - level] = None if model is root else np.zeros((2, 1, 1))
