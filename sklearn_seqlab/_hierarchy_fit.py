@@ -22,6 +22,9 @@ from sklearn_seqlab.objectives import (
 from sklearn_seqlab.sequences import LevelCodes, PackedBatch
 from sklearn_seqlab.solvers import SolverOutcome, lbfgs, stochastic
 
+# Relative gradient to which complete sequences are fitted before the others join in.
+_ROUGHLY = 1e-2
+
 __all__ = [
     "HierarchyFit",
     "allowed_children",
@@ -33,8 +36,10 @@ __all__ = [
     "per_level",
 ]
 
-# "observed" durations: up to so many steps all lengths are explicit, beyond it up to this quantile of the lengths
-_SHORT, _QUANTILE = 50, 0.95
+# "observed" durations: up to so many steps all lengths are explicit, beyond it up to this quantile of the lengths,
+# and never more than so many (of a level with others below it, half as many): time is linear in this number, and
+# a long duration is seldom told from the next
+_SHORT, _QUANTILE, _LONG = 50, 0.9, 120
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,21 +82,31 @@ class HierarchyFit:
         engine = choose_engine(shape, engine)
         name = type(estimator).__name__
         with _parallel.one_blas_thread(), Progress(estimator.verbose, name, estimator.max_iter) as progress:
-            objective = HierarchyLogLikelihood(
-                batch.take(order),
-                KnownConfiguration(narrow_by(known, shape), complete[order]),
-                shape,
-                weight=weight[order],
-                C=estimator.C,
-                engine=engine,
-                numerics=estimator.numerics,
-                numbers=order,
-                n_jobs=estimator.n_jobs,
-            )
+
+            def loss(n_sequences: int) -> HierarchyLogLikelihood:
+                """Of the first sequences of the order."""
+                chosen = order[:n_sequences]
+                return HierarchyLogLikelihood(
+                    batch.take(chosen),
+                    KnownConfiguration(narrow_by(known, shape), complete[chosen]),
+                    shape,
+                    weight=weight[chosen],
+                    C=estimator.C,
+                    engine=engine,
+                    numerics=estimator.numerics,
+                    numbers=chosen,
+                    n_jobs=estimator.n_jobs,
+                )
+
+            objective = loss(len(order))
             coef = np.zeros(objective.n_coef)
+            options = {"max_iter": estimator.max_iter, "tol": estimator.tol, "callback": progress}
+            n_complete = int(complete[order].sum())
             if start is not None:
                 coef = _warm(objective, shape, start, batch.n_features)
-            options = {"max_iter": estimator.max_iter, "tol": estimator.tol, "callback": progress}
+            elif 0 < n_complete < len(order):
+                # with hidden parts the objective has many minima: start at that of the complete sequences
+                coef = lbfgs(loss(n_complete), coef, **(options | {"tol": _ROUGHLY})).coef
             if estimator.solver == "lbfgs":
                 outcome = lbfgs(objective, coef, **options)
             else:
@@ -200,8 +215,8 @@ def known_lengths(codes: LevelCodes, level: int) -> tuple[np.ndarray, np.ndarray
     return (stops - starts)[is_known], sequence
 
 
-def explicit_length(lengths: np.ndarray, weight: np.ndarray) -> int:
-    """How many durations to make explicit: the longest, or where that is long a weighted quantile of all."""
+def explicit_length(lengths: np.ndarray, weight: np.ndarray, cap: int = _LONG) -> int:
+    """How many durations to make explicit: the longest, or where that is long a weighted quantile, up to a cap."""
     if not len(lengths):
         return _SHORT
     longest = int(lengths.max())
@@ -209,7 +224,8 @@ def explicit_length(lengths: np.ndarray, weight: np.ndarray) -> int:
         return longest
     order = np.argsort(lengths)
     share = np.cumsum(weight[order])
-    return max(_SHORT, int(lengths[order][np.searchsorted(share, _QUANTILE * share[-1])]))
+    quantile = int(lengths[order][np.searchsorted(share, _QUANTILE * share[-1])])
+    return min(max(_SHORT, quantile), cap)
 
 
 def allowed_children(codes: LevelCodes, above: int) -> np.ndarray:
@@ -296,7 +312,8 @@ def make_levels(
         if is_step:
             max_duration = None
         elif wish == "observed":
-            max_duration, has_tail = explicit_length(lengths, share), True
+            is_last = d == codes.n_levels - 1
+            max_duration, has_tail = explicit_length(lengths, share, _LONG if is_last else _LONG // 2), True
         elif wish is None and duration == "table":
             max_duration, has_tail = int(lengths.max(initial=1)), True
         levels.append(
@@ -306,7 +323,6 @@ def make_levels(
                 duration=duration,
                 max_duration=None if max_duration is None else int(max_duration),
                 has_tail=has_tail,
-                unit=float(np.average(lengths, weights=share)) if len(lengths) else 1.0,
                 segment_features=("sum",) if is_step else tuple(options["segment_features"][k]),
                 # a segment of one step weighs its only input once: more of the same would change the penalty alone
                 edge_features=tuple(

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import argparse
 
+import kitchen
+import noun_phrases
 import ua
 
-TABLES = {"ua": ua}
+TABLES = {"ua": ua, "kitchen": kitchen, "noun_phrases": noun_phrases}
 
 
 def main() -> None:
@@ -22,17 +24,15 @@ def main() -> None:
     )
     parser.add_argument("table", choices=TABLES)
     parser.add_argument("--rows", nargs="+", help="rows to compute (all)")
-    parser.add_argument("--inputs", nargs="+", help="inputs to compute (all)")
-    parser.add_argument("--windows", nargs="+", help="windows to compute (all)")
-    parser.add_argument("--deals", type=int, default=5, help="how many random deals (5)")
+    parser.add_argument("--inputs", nargs="+", help="inputs to compute (all; tables ua and kitchen)")
+    parser.add_argument("--windows", nargs="+", help="windows to compute (all; table ua)")
+    parser.add_argument("--deals", type=int, default=5, help="how many random deals (5; table ua)")
     parser.add_argument("--n-jobs", type=int, default=2, help="processes of the grid searches (2)")
     parser.add_argument("--write-only", action="store_true", help="compute nothing")
     options = parser.parse_args()
     table = TABLES[options.table]
     if not options.write_only:
-        rows = options.rows or list(table.ROWS)
-        inputs, windows = options.inputs or list(table.INPUTS), options.windows or list(table.WINDOWS)
-        table.run(rows, inputs, windows, options.deals, options.n_jobs)
+        table.run(options)
     table.write()
 
 

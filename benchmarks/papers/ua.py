@@ -51,7 +51,9 @@ def scores() -> FoldScores:
     )
 
 
-def run(rows: list[str], inputs: list[str], windows: list[str], n_deals: int, n_jobs: int) -> None:
+def run(options: Any) -> None:
+    rows, inputs = options.rows or list(ROWS), options.inputs or list(INPUTS)
+    windows, n_deals, n_jobs = options.windows or list(WINDOWS), options.deals, options.n_jobs
     store = scores()
     warnings.simplefilter("ignore", ConvergenceWarning)
     for name in inputs:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn_seqlab._hierarchy_fit import HierarchyFit, check_names, make_levels
 from sklearn_seqlab._hierarchy_labeler import HierarchyLabeler
 from sklearn_seqlab._sklearn_private import Interval, StrOptions, _fit_context
+from sklearn_seqlab.base import SequenceTags
 from sklearn_seqlab.crf._parameters import read_allowed_transitions
 from sklearn_seqlab.objectives import HierarchyShape, Level, duration_curve
 from sklearn_seqlab.sequences import encode_levels, pack, read_weights
@@ -34,11 +35,13 @@ class SemiCRF(HierarchyLabeler):
     max_duration : int, None or "observed", default="observed"
         Longest segment in time steps. An int is a hard limit. None sets none: the time of a fit is then
         quadratic in the length of the sequences. "observed" scores durations one by one up to the longest
-        segment of the training data (where that is longer than 50 steps: up to the 95 % quantile), and every
-        step beyond at a constant score, so that no segment is impossible and time stays linear.
+        segment of the training data (where that is longer than 50 steps: up to the 90 % quantile of their
+        lengths, and at most up to 120), and every step beyond at a constant score, so that no segment is
+        impossible and time stays linear.
     duration : {"none", "geometric", "gamma", "table"}, default="table"
-        Score of a duration of ``n`` steps: "geometric" a weight times ``n``; "gamma" also one times ``log(n)``,
-        the log-density of a gamma distribution; "table" a weight for each ``n``.
+        Score of a duration of ``n`` steps: "geometric" a constant and a weight times ``n``, which as intercepts
+        are not penalised; "gamma" also one times ``log(n)``: together the log-density of a gamma distribution;
+        "table" the first two and a weight for each ``n``.
     segment_features : tuple of {"sum", "mean", "any"}, default=("sum",)
         What of the inputs a segment's label weighs: their sum over its steps, their mean, and whether an input
         differs from zero at any step. Beyond ``max_duration`` the latter two see the first steps alone.
@@ -85,18 +88,17 @@ class SemiCRF(HierarchyLabeler):
         Sorted labels.
     coef_ : dict
         Weights by name, each a list with one array: "unary", "mean", "any", "edge_start", "edge_end",
-        "edge_transition" of shape (n_labels, n_features); "bias" (n_labels,) of each step; "duration"
-        (n_labels, .): for "gamma" the weights of ``n / duration_unit_`` and of ``log(n)``, for "table" those of
-        1 to ``max_duration_`` steps and of a step beyond; "initialisation" and "ending" (1, n_labels) of the
-        first and last segment; "transition" (1, n_labels, n_labels).
+        "edge_transition" of shape (n_labels, n_features); "bias" and "segment_bias" (n_labels,) of each step and
+        of each segment, not penalised; "duration"
+        (n_labels, .): for "gamma" the weight of ``log(n)``, for "table" those of 1 to ``max_duration_`` steps and
+        of a step beyond; "initialisation" and "ending" (1, n_labels) of the first and last segment;
+        "transition" (1, n_labels, n_labels).
     transition_coef_ : ndarray of shape (n_labels, n_labels)
         Weights of moves from row to column; minus infinity where forbidden.
     start_coef_, end_coef_ : ndarray of shape (n_labels,)
         Weights of the label of the first and of the last segment.
     max_duration_ : int or None
         Longest explicit duration.
-    duration_unit_ : float
-        Mean duration of the known training segments, in time steps.
     duration_scores_ : ndarray of shape (n_durations, n_labels)
         Score of each duration from one step up, without what the inputs add.
     engine_ : str
@@ -256,7 +258,7 @@ class SemiCRF(HierarchyLabeler):
         self.transition_mask_ = shape.transitions
         self.transition_coef_ = found.blocks["transition"][0][0]
         self.start_coef_, self.end_coef_ = (found.blocks[name][0][0] for name in ("initialisation", "ending"))
-        self.max_duration_, self.duration_unit_ = level.max_duration, level.unit
+        self.max_duration_ = level.max_duration
         self.duration_scores_ = self._duration_scores(level, found.blocks, int(batch.lengths.max()))
         self.engine_, self.n_log_fallbacks_ = found.engine, found.n_redone
         self.n_iter_, self.loss_curve_ = found.outcome.n_iter, np.array(found.outcome.history)
@@ -264,6 +266,43 @@ class SemiCRF(HierarchyLabeler):
             raise KeyboardInterrupt
         report(found.outcome, "Raise max_iter, loosen tol, lower C, or scale the features (StandardScaler).")
         return self
+
+    def predict_n_best(
+        self, X: Any, n: int = 5, y_observed: Any = None
+    ) -> list[list[tuple[np.ndarray, float]]]:
+        """The ``n`` labellings whose best segmentations have the largest scores.
+
+        Parameters
+        ----------
+        X, y_observed
+            As in :meth:`predict`.
+        n : int, default=5
+
+        Returns
+        -------
+        labellings : list of n_sequences lists of (labels, score)
+            Best first, scores in nats; fewer than ``n`` where fewer are feasible. A score is that of the best
+            segmentation with these labels, and ``exp(score - log_partition)`` the probability of that segmentation;
+            the labels have no other one unless a segment may follow one of the same label.
+
+        Notes
+        -----
+        Time O(n_total * n_labels * (max_duration + n_labels) * n).
+        """
+        if isinstance(n, bool) or not isinstance(n, Integral) or n < 1:
+            raise ValueError(f"n is {n!r}; expected an integer of at least 1.")
+        batch, known = self._pack_known(X, y_observed)
+        parts = self._map_chunks(batch, known, lambda engine: engine.stacks.n_best(n, distinct=True))
+        return [
+            [(self.classes_[codes], float(score)) for codes, score in zip(labels, scores, strict=True)]
+            for part in parts
+            for labels, _, scores in part
+        ]
+
+    def __sklearn_tags__(self) -> SequenceTags:
+        tags = super().__sklearn_tags__()
+        tags.n_best = True
+        return tags
 
     def predict_proba(self, X: Any, y_observed: Any = None) -> np.ndarray:
         """Probability of each label at each step, given the whole sequence.
@@ -304,5 +343,9 @@ class SemiCRF(HierarchyLabeler):
         n_durations = longest if level.max_duration is None else level.max_duration
         scores = duration_curve(level, blocks["duration"][0] if "duration" in blocks else None, n_durations)
         if "bias" in blocks:
-            scores = scores + np.arange(1, n_durations + 1)[:, None] * blocks["bias"][0]
+            scores = (
+                scores
+                + np.arange(1, n_durations + 1)[:, None] * blocks["bias"][0]
+                + blocks["segment_bias"][0]
+            )
         return scores

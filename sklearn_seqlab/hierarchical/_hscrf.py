@@ -341,16 +341,18 @@ class HSCRFClassifier(HierarchyLabeler):
     def prune(
         self, threshold: float = 0.0, X: Any = None, y: Any = None, sample_weight: ArrayLike | None = None
     ) -> HSCRFClassifier:
-        """A copy without improbable pairs of parent and child.
+        """A copy without improbable children and transitions.
 
         Parameters
         ----------
         threshold : float, default=0.0
-            A pair is improbable if its initialisation weight and the weights of all transitions into the child
-            under this parent are below this. A parent whose children are all improbable keeps them.
+            A pair of parent and child is improbable if neither its initialisation weight nor the weight of a
+            transition into it is above this; of the pairs that are left, a transition is if its own weight is not.
+            Weights of what training data does not show are small, and not always negative: a little above 0
+            prunes them too.
         X, y, sample_weight
-            As in ``fit``. If given, the copy is fitted anew within the topology that is left; else it keeps the
-            weights that are left.
+            As in ``fit``. If given, the copy is fitted anew within the topology that is left, to which what complete
+            labels show is added; else it keeps the weights that are left.
 
         Returns
         -------
@@ -371,30 +373,40 @@ class HSCRFClassifier(HierarchyLabeler):
             raise ValueError(f"threshold is {threshold!r}; expected a number.")
         if (X is None) != (y is None):
             raise ValueError("prune takes X and y both, or neither.")
-        children = prunable(self.coef_, self.children_, self.transition_mask_, float(threshold))
+        children, moves = prunable(self.coef_, self.children_, self.transition_mask_, float(threshold))
         shape = self._shape()
-        below = [left[:, :, None] & left[:, None, :] for left in children]
-        first = len(self.transition_mask_) - len(below)
-        moves = self.transition_mask_[:first] + [
-            mask & pairs for mask, pairs in zip(self.transition_mask_[first:], below, strict=True)
-        ]
         if X is None:
             pruned = deepcopy(self)
             pruned.children_, pruned.transition_mask_ = children, moves
-            for name, masks in (
-                ("initialisation", children),
-                ("ending", children),
-                ("transition", moves[first:]),
-            ):
-                for d, mask in enumerate(masks):
-                    pruned.coef_[name][d + 1] = np.where(mask, self.coef_[name][d + 1], -np.inf)
+            for name, masks in (("initialisation", children), ("ending", children), ("transition", moves)):
+                tables = pruned.coef_[name]
+                first = len(tables) - len(masks)
+                tables[first:] = [
+                    np.where(mask, table, -np.inf) for mask, table in zip(masks, tables[first:], strict=True)
+                ]
             pruned.transition_coef_ = pruned.coef_["transition"]
             return pruned
         batch = pack(X)
         codes = self._encode(y, batch.offsets, name="y")
+        self._keep_what_is_shown(codes, children, moves)
         top = [] if shape.has_root else [shape.children[0]]
         narrowed = HierarchyShape(shape.levels, top + children, moves, shape.persists, shape.has_root)
         return clone(self)._learn(batch, codes, read_weights(sample_weight, batch.n_sequences), narrowed)
+
+    def _keep_what_is_shown(
+        self, codes: LevelCodes, children: list[np.ndarray], moves: list[np.ndarray]
+    ) -> None:
+        """Put back what complete labels show, in place: it may be rare, but it is possible."""
+        complete = np.flatnonzero(codes.is_complete())
+        if not len(complete):
+            return
+        shown = codes.take(complete)
+        for d, mask in enumerate(children):
+            mask |= allowed_children(shown, d) & self.children_[d]
+        first = codes.n_levels - len(moves)
+        for k, mask in enumerate(moves):
+            parent = first + k - 1 if first + k else None
+            mask |= allowed_moves(shown, first + k, parent) & self.transition_mask_[k]
 
     def _make_shape(self, codes: LevelCodes, weight: np.ndarray) -> HierarchyShape:
         n_below = codes.n_levels - self.root

@@ -53,29 +53,38 @@ def read_children(wish: Any, above: np.ndarray, below: np.ndarray, level: int) -
 
 def prunable(
     coef: dict[str, Any], children: list[np.ndarray], moves: list[np.ndarray], threshold: float
-) -> list[np.ndarray]:
-    """Children that are left where improbable ones are dropped.
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Children and transitions that are left where improbable ones are dropped.
 
     Parameters
     ----------
     coef : dict
-        ``coef_`` of a model, below a dummy root.
+        ``coef_`` of a model.
     children : list of bool ndarray of shape (n_labels, n_labels below)
     moves : list of bool ndarray of shape (n_labels above, n_labels, n_labels)
-        One per level that has a parent, as the last ``len(children)`` of which count.
+        One per level below the root; the last ``len(children)`` are those of levels with a labelled parent.
     threshold : float
 
     Returns
     -------
-    children : list of bool ndarray
-        Of the same shapes. A parent keeps all of its children if all are improbable.
+    children, moves
+        Masks of the same shapes. A parent keeps all of its children if all are improbable.
     """
-    kept = []
-    for d, mask in enumerate(children):
-        initialisation, transition = (coef[name][d + 1] for name in ("initialisation", "transition"))
-        into = (moves[len(moves) - len(children) + d] & (transition >= threshold)).any(axis=1)
-        left = mask & ((initialisation >= threshold) | into)
-        lonely = ~left.any(axis=1)
-        left[lonely] = mask[lonely]
-        kept.append(left)
-    return kept
+    above = len(moves) - len(children)  # 1 under a dummy root, whose children stay
+    n_blocks = len(coef["transition"])
+    kept_children, kept_moves = [], []
+    for k, mask in enumerate(moves):
+        initialisation, transition = (
+            coef[name][n_blocks - len(moves) + k] for name in ("initialisation", "transition")
+        )
+        heavy = mask & (transition > threshold)
+        if k < above:
+            kept_moves.append(heavy)
+            continue
+        below = children[k - above]
+        kept = below & ((initialisation > threshold) | heavy.any(axis=1))
+        lonely = ~kept.any(axis=1)
+        kept[lonely] = below[lonely]
+        kept_children.append(kept)
+        kept_moves.append(heavy & kept[:, :, None] & kept[:, None, :])
+    return kept_children, kept_moves

@@ -4,7 +4,7 @@ Every structure offers the same verbs: ``log_partition``, ``marginals``, ``viter
 """
 
 try:
-    from sklearn_seqlab.inference import chain, hierarchy
+    from sklearn_seqlab.inference import chain, hierarchy, segment
 except ImportError as error:  # the compiled kernels are missing, or were built for another interpreter
     raise ImportError(
         "The compiled kernels of sklearn_seqlab are missing. In a source tree run "
@@ -16,6 +16,7 @@ from sklearn_seqlab.inference.hierarchy import HierarchyScores
 from sklearn_seqlab.inference.packed_chains import PackedChains
 from sklearn_seqlab.inference.packed_hierarchies import NestedSegments
 from sklearn_seqlab.inference.packed_stacks import PackedStacks
+from sklearn_seqlab.inference.segment import SegmentScores
 from sklearn_seqlab.inference.stack_layout import StackLayout
 
 __all__ = [
@@ -24,7 +25,9 @@ __all__ = [
     "NestedSegments",
     "PackedChains",
     "PackedStacks",
+    "SegmentScores",
     "StackLayout",
     "chain",
     "hierarchy",
+    "segment",
 ]

@@ -20,6 +20,10 @@ cdef inline double times(double a, double b) noexcept nogil:
     return a + b
 
 
+cdef inline double times_up(double a, double b) noexcept nogil:
+    return a + b
+
+
 cdef inline bint is_zero(double a) noexcept nogil:
     return a == -INFINITY
 
@@ -39,8 +43,26 @@ cdef inline double share(double mass, const Shares *p) noexcept nogil:
     return p.weight * exp(mass - p.unit)
 
 
+cdef inline void leaf_open(const Stack *s, const double *started, double *inner) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(s.n_leaves):
+        inner[k] = started[k]
+
+
+cdef inline void leaf_begin(const Stack *s, const double *local, Py_ssize_t head, Py_ssize_t n_open) noexcept nogil:
+    pass
+
+
+cdef inline double leaf_mass(const Stack *s, Py_ssize_t head, Py_ssize_t n_open) noexcept nogil:
+    return 0.0  # no gauge is taken
+
+
+cdef inline void leaf_expire(const Stack *s, Py_ssize_t n, double mass) noexcept nogil:
+    pass
+
+
 cdef inline void leaf_forward(
-    double *inner, const double *local, const double *duration, double *upper, double *open, Py_ssize_t n,
+    double *inner, const double *local, const double *duration, double *upper, Py_ssize_t n,
 ) noexcept nogil:
     cdef Py_ssize_t k
     for k in range(n):
@@ -93,10 +115,13 @@ cdef inline void finish_moves(double *move_share, const double *move, Py_ssize_t
 
 
 cdef inline bint prepare_shares(Shares *p, double mass, double weight) noexcept nogil:
-    p.largest = 0.0
     p.unit = mass
     p.weight = weight
     return -INFINITY < mass < INFINITY
+
+
+cdef inline void raise_steps(const Stack *s, Py_ssize_t r0, Py_ssize_t r1) noexcept nogil:
+    pass
 
 
 cdef inline bint trusted(

@@ -1,11 +1,6 @@
 # The outside half of the recursions of the stack engine; see ``_stack_inside.pxi``.
 
 
-cdef inline void note(Shares *p, double mass) noexcept nogil:
-    if mass > p.largest:
-        p.largest = mass
-
-
 cdef inline void open_back(
     const Stack *s, Shares *p, const double *started, double *outer, Py_ssize_t row,
     Py_ssize_t low, Py_ssize_t high,
@@ -17,21 +12,18 @@ cdef inline void open_back(
     cdef double *first_share = p.first + row * s.first_stride
     cdef Py_ssize_t n, c
     cdef double mass, branch, through
-    cdef double largest = ZERO
     for n in range(s.cut[high] - 1, s.cut[low] - 1, -1):
         mass = ZERO
         for c in range(s.begin[n], s.end[n]):
-            branch = times(start[c], outer[c])
+            branch = times_up(start[c], outer[c])
             if c < s.first_stride:
-                branch = times(branch, first[c])
+                branch = times_up(branch, first[c])
             through = share(times(started[n], branch), p)
             share_of[c] += through
             if c < s.first_stride:
                 first_share[c] += through
             mass = plus(mass, branch)
         outer[n] = mass
-        largest = max(largest, mass)
-    note(p, largest)
 
 
 cdef inline void close_back(
@@ -45,17 +37,14 @@ cdef inline void close_back(
     cdef double *last_share = p.last + row * s.last_stride
     cdef Py_ssize_t c
     cdef double through
-    cdef double largest = ZERO
     for c in range(s.cut[low], s.cut[high + 1]):
-        outer[c] = times(outer[s.parent[c]], stop[c])
+        outer[c] = times_up(outer[s.parent[c]], stop[c])
         if c < s.last_stride:
-            outer[c] = times(outer[c], last[c])
+            outer[c] = times_up(outer[c], last[c])
         through = share(times(ended[c], outer[c]), p)
         share_of[c] += through
         if c < s.last_stride:
             last_share[c] += through
-        largest = max(largest, outer[c])
-    note(p, largest)
 
 
 cdef inline void move_back(
@@ -80,16 +69,15 @@ cdef inline void move_back(
     cdef double *through = s.through
     cdef Py_ssize_t q, n, b, k, u, v
     cdef double mass
-    cdef double largest = ZERO
     open_back(s, p, started, outer_start, row, low, high)
     for q in range(low, high + 1):
         for n in range(s.cut[q - 1], s.cut[q]):
             b = s.begin[n]
             k = s.end[n] - b
             for u in range(k):
-                outer_end[b + u] = times(outer_end[n], stop[b + u])
+                outer_end[b + u] = times_up(outer_end[n], stop[b + u])
                 if b < s.last_stride:
-                    outer_end[b + u] = times(outer_end[b + u], last[b + u])
+                    outer_end[b + u] = times_up(outer_end[b + u], last[b + u])
                 mass = share(times(ended[b + u], outer_end[b + u]), p)
                 stop_share[b + u] += mass
                 if b < s.last_stride:
@@ -97,7 +85,7 @@ cdef inline void move_back(
             if q < first_move or q > last_move:
                 continue
             for v in range(k):
-                behind[v] = times(outer_start[b + v], enter[b + v]) if b < s.edge_stride else outer_start[b + v]
+                behind[v] = times_up(outer_start[b + v], enter[b + v]) if b < s.edge_stride else outer_start[b + v]
                 before[v] = times(ended[b + v], leave[b + v]) if b < s.edge_stride else ended[b + v]
             block_backward(
                 before, behind, move + s.block[n], through, move_share + s.block[n],
@@ -106,11 +94,9 @@ cdef inline void move_back(
             for u in range(k):
                 mass = through[u]
                 if b < s.edge_stride:
-                    mass = times(mass, leave[b + u])
+                    mass = times_up(mass, leave[b + u])
                     p.leave[(row - 1) * s.edge_stride + b + u] += share(times(ended[b + u], mass), p)
                 outer_end[b + u] = plus(outer_end[b + u], mass)
-                largest = max(largest, outer_end[b + u])
-    note(p, largest)
 
 
 cdef inline void retreat(
@@ -178,23 +164,22 @@ cdef inline void row_back(
         inner = ended + base
         local = s.local + t * s.n_stacks
         closing = s.closing + (t + 1 - r0) * s.n_leaves
-        duration = s.duration + i * s.duration_stride + a * s.n_leaves
+        duration = s.duration_up + i * s.duration_stride + a * s.n_leaves
         duration_share = p.duration + i * s.duration_stride + a * s.n_leaves
         for n in range(s.n_leaves):
-            s.outer_end[leaf + n] = times(closing[n], duration[n])
+            s.outer_end[leaf + n] = times_up(closing[n], duration[n])
             duration_share[n] += share(times(ended[leaf + n], s.outer_end[leaf + n]), p)
         close_back(s, p, ended, s.outer_end, t, low, s.n_levels - 1)
         for n in range(s.n_stacks):
             back[n] = plus(back[n], s.outer_end[base + n])
         if s.has_tail and a == s.max_duration - 1:
             for n in range(s.n_stacks):
-                mass = times(duration[s.leaf[n]], (s.outer_tail + (t + 1 - r0) * s.n_stacks)[n])
+                mass = times_up(duration[s.leaf[n]], (s.outer_tail + (t + 1 - r0) * s.n_stacks)[n])
                 duration_share[s.leaf[n]] += share(times(inner[n], mass), p)
                 back[n] = plus(back[n], mass)
         for n in range(s.n_stacks):
-            note(p, back[n])
             (p.step + t * s.n_stacks)[n] += share(times(inner[n], back[n]), p)
-            back[n] = times(back[n], local[n])
+            back[n] = times_up(back[n], local[n])
         if a:
             retreat(
                 s, p, s.row_ended + (a - 1) * s.n_prefixes, s.row_started + a * s.n_prefixes, back, t
@@ -213,7 +198,7 @@ cdef inline void leaf_row_back(
     cdef double *run = s.inner
     cdef double *started = s.started + i * n_upper + leaf
     cdef double *outer = outer_start + leaf
-    cdef const double *duration = s.duration + i * s.duration_stride
+    cdef const double *duration = s.duration_up + i * s.duration_stride
     cdef double *duration_share = p.duration + i * s.duration_stride
     cdef double *beyond
     cdef double mass
@@ -237,7 +222,7 @@ cdef inline void leaf_row_back(
     if s.has_tail and a == s.max_duration - 1:
         beyond = s.outer_tail + (i + s.max_duration - r0) * s.n_stacks
         for n in range(s.n_leaves):
-            mass = times(times(run[n], duration[a * s.n_leaves + n]), beyond[n])
+            mass = times_up(times_up(run[n], duration[a * s.n_leaves + n]), beyond[n])
             outer[n] = plus(outer[n], mass)
             duration_share[a * s.n_leaves + n] += share(times(started[n], mass), p)
 
@@ -273,29 +258,8 @@ cdef inline void tail_back(
         p.tail[s.leaf[n]] += passed
         if low < s.n_levels:
             (p.step + row * s.n_stacks)[n] += passed
-        back[n] = times(times(back[n], local[n]), s.tail[s.leaf[n]])
-        note(p, back[n])
+        back[n] = times_up(times_up(back[n], local[n]), s.tail[s.leaf[n]])
     retreat(s, p, s.row_ended, s.down, back, row)
-
-
-cdef inline void bound_open(
-    const Stack *s, Shares *p, Py_ssize_t row, Py_ssize_t r0, Py_ssize_t r1,
-) noexcept nogil:
-    """A bound of the outside mass of any segment that is open before ``row``, whatever its age, for the certificate.
-
-    What ``leaf_row_back`` computes are outside masses of starts. A segment may have lost its mass on the way.
-    """
-    cdef const double *local = s.local + row * s.n_stacks
-    cdef const double *closing = s.closing + (row + 1 - r0) * s.n_leaves
-    cdef const double *beyond = s.outer_tail + (row + 1 - r0) * s.n_stacks
-    cdef double *bound = s.row_started
-    cdef Py_ssize_t n
-    cdef double mass
-    for n in range(s.n_leaves):
-        mass = plus(closing[n], beyond[n]) if s.has_tail else closing[n]
-        mass = times(mass, s.ceiling[n])
-        bound[n] = times(local[n], mass if row + 1 == r1 else plus(bound[n], mass))
-        note(p, bound[n])
 
 
 cdef void backward(const Stack *s, Shares *p, Py_ssize_t r0, Py_ssize_t r1) noexcept nogil:
@@ -308,6 +272,8 @@ cdef void backward(const Stack *s, Shares *p, Py_ssize_t r0, Py_ssize_t r1) noex
     cdef double *started
     cdef double *ended
     cdef double covered
+    p.outside = ZERO
+    raise_steps(s, r0, r1)
     for n in range(s.cut[1]):
         outer_end[n] = ONE
     close_back(s, p, s.ended + (r1 - 1) * n_upper, outer_end, r1 - 1, 1, s.segment_level)
@@ -327,13 +293,13 @@ cdef void backward(const Stack *s, Shares *p, Py_ssize_t r0, Py_ssize_t r1) noex
         else:
             row_back(s, p, i, r0, r1, outer_start)
         if is_leaf:  # for now the starts alone; the loop below makes them coverages
-            bound_open(s, p, i, r0, r1)
             for n in range(s.n_leaves):
                 (p.step + i * s.n_stacks)[n] = share(times(started[leaf + n], outer_start[leaf + n]), p)
         if i == r0:
             open_back(s, p, started, outer_start, i, 0, s.segment_level)
             for n in range(s.cut[1]):
                 (p.start + i * s.start_stride)[n] += share(times(started[n], outer_start[n]), p)
+                p.outside = plus(p.outside, times(started[n], outer_start[n]))
             break
         for n in range(s.cut[1]):
             outer_end[n] = ZERO
@@ -390,13 +356,13 @@ def inside_outside(
     double[:, ::1] ring,
     Py_ssize_t[::1] live,
     double[:, ::1] rows,
-    const double[::1] ceiling,              # IN    (n_leaves,) largest of duration
+    const double[:, :, ::1] duration_up,    # IN    as duration, see `raise_steps`
     double[:, ::1] closing,                 # WORK  (longest + 1, n_leaves)
     double[:, ::1] outer_tail,              # WORK  (longest + 1, n_stacks), or (1, .) without a tail
     double[:, ::1] row_ended,               # WORK  (max_duration, n_prefixes)
     double[:, ::1] row_started,             # WORK  (max_duration, n_prefixes)
     double[::1] log_z,                      # OUT   (n_sequences,), nats
-    unsigned char[::1] certified,           # OUT   (n_sequences,), 0: wrong, and nothing was added
+    unsigned char[::1] certified,           # OUT   (n_sequences,), 0: wrong, and so is what was added
     double[:, ::1] step_share,              # IN/OUT probabilities are added, shapes as above
     double[:, ::1] start_share,
     double[:, ::1] stop_share,
@@ -417,7 +383,7 @@ def inside_outside(
         &s, prefixes, cut, leaf, segment_level, persists, step, start, stop, move, enter, leave, first, last,
         duration, tail, movers, local, started, ended, tails, ring, live, rows,
     )
-    s.ceiling = &ceiling[0]
+    s.duration_up = &duration_up[0, 0, 0]
     s.closing = &closing[0, 0]
     s.outer_tail = &outer_tail[0, 0]
     s.row_ended = &row_ended[0, 0]

@@ -2,29 +2,37 @@
 # cython: initializedcheck=False, freethreading_compatible=True
 """Sums over the configurations of stacks in scaled masses, with a certificate.
 
-Before each step all open masses are divided by their sum. Whatever underflowed was then below 2.3e-308, and its
-share of the result is at most that times its outside mass, which is computed anyway: a sequence with an outside
-mass above ``LARGEST`` (relative to the result), or whose probabilities do not sum to one, is not certified.
+Before each step all open masses are divided by their sum; what is then too small for a double is lost. It may
+have mattered: a state that is hopeless now can be the only one that survives later. The certificate is an
+interval. The inside pass rounds what is too small down to nothing, so that its sum over all configurations is a
+lower bound. The outside pass rounds up to ``TINY`` whatever is not forbidden, so that its sum, the outside masses
+of the first step, is an upper bound. Where both agree, neither has lost or added anything that matters: the errors
+of all steps have one sign, and their sum is the difference.
 """
-from libc.math cimport exp, isfinite, log, INFINITY
+from libc.math cimport exp, log, INFINITY
 
 from sklearn_seqlab.inference._stack_types cimport Shares, Stack
 from sklearn_seqlab.inference._vector cimport add, axpy, matvec, max_of, vecmat
 
 cdef extern from *:
     """
+    #define SEQLAB_TINY 1e-300
+
+    /* The product of two masses, each nothing or at least TINY; never nothing unless one of them is. NaN stays. */
+    static CYTHON_INLINE double seqlab_times_up(double a, double b)
+    {
+        double least = a < b ? a : b;
+        const double product = a * b;
+        least = least < SEQLAB_TINY ? least : SEQLAB_TINY;
+        return product < least ? least : product;
+    }
+
     static CYTHON_INLINE void seqlab_leaf_forward(
-        double *CYTHON_RESTRICT inner, const double *CYTHON_RESTRICT local,
-        const double *CYTHON_RESTRICT duration, double *CYTHON_RESTRICT upper,
-        double *CYTHON_RESTRICT open, Py_ssize_t n)
+        const double *CYTHON_RESTRICT inner, const double *CYTHON_RESTRICT duration,
+        double *CYTHON_RESTRICT upper, Py_ssize_t n)
     {
         Py_ssize_t k;
-        for (k = 0; k < n; k++) {
-            const double x = inner[k] * local[k];
-            inner[k] = x;
-            open[k] += x;
-            upper[k] += x * duration[k];
-        }
+        for (k = 0; k < n; k++) upper[k] += inner[k] * duration[k];
     }
 
     static CYTHON_INLINE void seqlab_leaf_backward(
@@ -35,15 +43,17 @@ cdef extern from *:
     {
         Py_ssize_t k;
         for (k = 0; k < n; k++) {
-            const double x = run[k] * local[k], y = x * duration[k] * closing[k];
+            const double x = seqlab_times_up(run[k], local[k]);
+            const double y = seqlab_times_up(seqlab_times_up(x, duration[k]), closing[k]);
             run[k] = x;
             outer[k] += y;
             share[k] += y * started[k] * unit;
         }
     }
     """
-    void leaf_forward "seqlab_leaf_forward"(
-        double *inner, const double *local, const double *duration, double *upper, double *open, Py_ssize_t n,
+    double times_up "seqlab_times_up"(double a, double b) noexcept nogil
+    void leaf_forward_by "seqlab_leaf_forward"(
+        const double *inner, const double *duration, double *upper, Py_ssize_t n,
     ) noexcept nogil
     void leaf_backward_by "seqlab_leaf_backward"(
         double *run, const double *local, const double *duration, const double *closing,
@@ -53,7 +63,8 @@ cdef extern from *:
 cdef double ZERO = 0.0
 cdef double ONE = 1.0
 cdef double SMALLEST_SUM = 1e-250
-cdef double LARGEST = 1e280
+cdef double TINY = 1e-300
+cdef double SMALL = 1e-280
 cdef double DEVIATION = 1e-8
 
 
@@ -76,14 +87,70 @@ cdef inline double nats(double mass) noexcept nogil:
 cdef inline double lift_row(const double *scores, double *out, double mass, Py_ssize_t n) noexcept nogil:
     """Divide by the open mass and by the largest factor; minus infinity if nothing is left."""
     cdef Py_ssize_t k
-    cdef double top = max_of(scores, n)
+    cdef double factor, top = max_of(scores, n)
     if top == -INFINITY or not 0.0 < mass < INFINITY:
         for k in range(n):
             out[k] = 0.0
         return -INFINITY
     for k in range(n):
-        out[k] = exp(scores[k] - top) * (1.0 / mass)
+        factor = exp(scores[k] - top)
+        out[k] = factor * (1.0 / mass) if factor >= TINY else 0.0
     return top + log(mass)
+
+
+# Open segments are held divided by the product of what they have passed since they started, so that a step costs
+# them nothing; the product is multiplied in before it leaves this range.
+cdef double LEAST_PREFIX = 1e-100
+cdef double GREATEST_PREFIX = 1e100
+
+
+cdef inline void leaf_open(const Stack *s, const double *started, double *inner) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(s.n_leaves):
+        # a denormal would round up at its very end, and is slow
+        inner[k] = started[k] / s.prefix[k] if started[k] / s.prefix[k] >= TINY else 0.0
+        s.open_mass[k] += started[k]
+
+
+cdef inline void leaf_begin(const Stack *s, const double *local, Py_ssize_t head, Py_ssize_t n_open) noexcept nogil:
+    cdef Py_ssize_t base = s.n_prefixes - s.n_stacks, k, j
+    cdef double *entry
+    for k in range(s.n_leaves):
+        s.prefix[k] *= local[k]
+        s.open_mass[k] *= local[k]
+        if not LEAST_PREFIX < s.prefix[k] < GREATEST_PREFIX:
+            for j in range(n_open):
+                entry = s.ring + ((head + j) % s.max_duration) * s.n_prefixes + base
+                entry[k] = entry[k] * s.prefix[k] if entry[k] * s.prefix[k] >= TINY else 0.0
+            s.prefix[k] = 1.0
+
+
+cdef inline double leaf_mass(const Stack *s, Py_ssize_t head, Py_ssize_t n_open) noexcept nogil:
+    """All open mass; any positive value is right for the gauge, which this is for."""
+    cdef Py_ssize_t base = s.n_prefixes - s.n_stacks, k, j
+    cdef double mass = 0.0
+    for k in range(s.n_leaves):
+        mass += s.open_mass[k]
+    if mass > 0.0:
+        return mass
+    mass = 0.0  # nothing, or all of it was lost in subtracting what expired
+    for k in range(s.n_leaves):
+        s.open_mass[k] = 0.0
+        for j in range(n_open):
+            s.open_mass[k] += s.ring[((head + j) % s.max_duration) * s.n_prefixes + base + k]
+        s.open_mass[k] *= s.prefix[k]
+        mass += s.open_mass[k]
+    return mass
+
+
+cdef inline void leaf_expire(const Stack *s, Py_ssize_t n, double mass) noexcept nogil:
+    s.open_mass[n] = max(s.open_mass[n] - mass, 0.0)
+
+
+cdef inline void leaf_forward(
+    double *inner, const double *local, const double *duration, double *upper, Py_ssize_t n,
+) noexcept nogil:
+    leaf_forward_by(inner, duration, upper, n)
 
 
 cdef inline double share(double mass, const Shares *p) noexcept nogil:
@@ -109,6 +176,11 @@ cdef inline void block_backward(
     cdef Py_ssize_t u, v
     matvec(through, block, behind, k)
     for u in range(k):
+        if through[u] < SMALL:  # what it lost may be more than rounding
+            through[u] = 0.0
+            for v in range(k):
+                through[u] += times_up(block[u * k + v], behind[v])
+    for u in range(k):
         if before[u] == 0.0:
             continue
         if shared:
@@ -124,16 +196,30 @@ cdef inline void block_backward(
 cdef inline void finish_moves(double *move_share, const double *move, Py_ssize_t n) noexcept nogil:
     cdef Py_ssize_t k
     for k in range(n):
-        move_share[k] *= move[k]
+        move_share[k] = move_share[k] * move[k] if move[k] > 0.0 else 0.0  # a factor of zero may meet infinity
 
 
 cdef inline bint prepare_shares(Shares *p, double mass, double weight) noexcept nogil:
-    p.largest = 0.0
     if not SMALLEST_SUM < mass < 1 / SMALLEST_SUM:
         return False
     p.unit = weight / mass
-    p.weight = mass  # what outside masses are compared with
+    p.inside = mass
     return True
+
+
+cdef inline void raise_steps(const Stack *s, Py_ssize_t r0, Py_ssize_t r1) noexcept nogil:
+    """Between the passes: factors of allowed stacks that ``lift_row`` has rounded down are rounded up."""
+    cdef const double *scores
+    cdef double *local
+    cdef double least
+    cdef Py_ssize_t t, n
+    for t in range(r0, r1):
+        scores = s.step + t * s.n_stacks
+        local = s.local + t * s.n_stacks
+        least = max(TINY, TINY * max_of(local, s.n_stacks))  # the best stack has a factor of one, but for the mass
+        for n in range(s.n_stacks):
+            if local[n] < least and scores[n] > -INFINITY:
+                local[n] = least
 
 
 cdef inline bint trusted(
@@ -141,7 +227,7 @@ cdef inline bint trusted(
 ) noexcept nogil:
     cdef Py_ssize_t t, n
     cdef double covered
-    if not p.largest / p.weight < LARGEST:
+    if not -DEVIATION * p.inside <= p.outside - p.inside <= DEVIATION * p.inside:
         return False
     for t in range(r0, r1):
         covered = 0.0

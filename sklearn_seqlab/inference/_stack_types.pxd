@@ -28,8 +28,8 @@ cdef struct Stack:
     const double *first             # (., first_stride) beside `start`
     const double *last              # (., last_stride) beside `stop`
     const double *duration          # (., max_duration, n_leaves) of the segment that starts at this row
+    const double *duration_up       # the same for the outside pass: not rounded down to nothing
     const double *tail              # (n_leaves,) per step beyond max_duration
-    const double *ceiling           # (n_leaves,) largest of `duration`
     Py_ssize_t start_stride
     Py_ssize_t stop_stride
     Py_ssize_t move_stride
@@ -45,13 +45,15 @@ cdef struct Stack:
     double *ended                   # cut[m + 1]
     double *tails                   # n_stacks: open beyond max_duration after a row
     # workspaces
-    double *ring                    # (max_duration, n_prefixes) open segments
+    double *ring                    # (max_duration, n_prefixes) open segments, a queue
     Py_ssize_t *live                # (max_duration,) their first rows
     double *up                      # (n_prefixes,)
     double *down                    # (n_prefixes,)
     double *moved                   # (n_prefixes,)
     double *before                  # (n_prefixes,)
     double *through                 # (n_prefixes,)
+    double *prefix                  # (n_leaves,) what all open segments are still to be multiplied by
+    double *open_mass               # (n_leaves,) of all open segments together, for the gauge
     # workspaces of the backward pass
     double *outer_end               # (n_prefixes,)
     double *outer_start             # (n_prefixes,)
@@ -79,4 +81,5 @@ cdef struct Shares:
     double *tail
     double unit                     # what `share` divides by: mass or nats
     double weight
-    double largest                  # largest outside mass that was met
+    double inside                   # mass of all configurations, of the inside pass
+    double outside                  # the same, of the outside pass

@@ -9,12 +9,21 @@ the work is done by ``PackedChains``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_seqlab.inference._checks import (
+    check_ends_of_sequences,
+    check_transition,
+    check_values,
+    checked_allowed,
+    checked_labels,
+    checked_offsets,
+    positive,
+    store_scores,
+)
 from sklearn_seqlab.inference.packed_chains import PackedChains
 
 __all__ = [
@@ -51,12 +60,7 @@ class ChainScores:
     final: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        for name in ("unary", "transition", "initial", "final"):
-            value = getattr(self, name)
-            if np.iscomplexobj(value):
-                raise TypeError(f"{name} holds complex numbers; expected real scores.")
-            if value is not None:
-                object.__setattr__(self, name, np.ascontiguousarray(value, dtype=np.float64))
+        store_scores(self, "unary", "transition", "initial", "final")
 
     @property
     def n_labels(self) -> int:
@@ -161,15 +165,7 @@ def score_of(scores: ChainScores, offsets: ArrayLike, codes: ArrayLike) -> np.nd
         In nats; minus infinity for a forbidden labelling.
     """
     chains = _checked(scores, offsets, None)
-    codes = np.asarray(codes)
-    n_total = len(chains.unary)
-    if codes.shape != (n_total,) or codes.dtype.kind not in "iu":
-        raise ValueError(
-            f"codes has shape {codes.shape} and dtype {codes.dtype}; expected int, ({n_total},)."
-        )
-    if codes.min() < 0 or codes.max() >= scores.n_labels:
-        raise ValueError(f"codes holds labels outside 0..{scores.n_labels - 1}.")
-    return chains.score_of(codes)
+    return chains.score_of(checked_labels(codes, len(chains.unary), scores.n_labels))
 
 
 def max_marginals(scores: ChainScores, offsets: ArrayLike, allowed: ArrayLike | None = None) -> np.ndarray:
@@ -220,7 +216,7 @@ def n_best(
     -----
     Time O(n_total * n_labels**2 * n), memory O(longest sequence * n_labels * n).
     """
-    return _checked(scores, offsets, allowed).n_best(_positive(n, "n"))
+    return _checked(scores, offsets, allowed).n_best(positive(n, "n"))
 
 
 def sample(
@@ -249,7 +245,7 @@ def sample(
         If some sequence has no labelling of finite score.
     """
     chains = _checked(scores, offsets, allowed)
-    return chains.sample(_positive(n_samples, "n_samples"), random_state)
+    return chains.sample(positive(n_samples, "n_samples"), random_state)
 
 
 def entropy(scores: ChainScores, offsets: ArrayLike, allowed: ArrayLike | None = None) -> np.ndarray:
@@ -279,12 +275,6 @@ def entropy(scores: ChainScores, offsets: ArrayLike, allowed: ArrayLike | None =
     return _checked(scores, offsets, allowed).entropy()
 
 
-def _positive(value: int, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise ValueError(f"{name} is {value!r}; expected an integer of at least 1.")
-    return int(value)
-
-
 def _checked(scores: ChainScores, offsets: ArrayLike, allowed: ArrayLike | None) -> PackedChains:
     """Checked copies with initial, final and allowed worked into the unary scores."""
     if not isinstance(scores, ChainScores):
@@ -293,47 +283,20 @@ def _checked(scores: ChainScores, offsets: ArrayLike, allowed: ArrayLike | None)
     if unary.ndim != 2 or not unary.size:
         raise ValueError(f"unary has shape {unary.shape}; expected (n_total, n_labels), both at least 1.")
     n_total, n_labels = unary.shape
-    if transition.shape not in ((n_labels, n_labels), (n_total, n_labels, n_labels)):
-        raise ValueError(
-            f"transition has shape {transition.shape}; expected {(n_labels, n_labels)} "
-            f"or {(n_total, n_labels, n_labels)}."
-        )
-    bounds = _checked_offsets(offsets, n_total)
+    check_transition(transition, n_total, n_labels)
+    bounds = checked_offsets(offsets, n_total)
     if transition.ndim == 3:
         transition = transition.copy()
         transition[bounds[:-1]] = 0.0
-    for name, values in (("unary", unary), ("transition", transition), ("initial", scores.initial),
-                         ("final", scores.final)):  # fmt: skip
-        if values is None:
-            continue
-        if name in ("initial", "final") and values.shape != (n_labels,):
-            raise ValueError(f"{name} has shape {values.shape}; expected ({n_labels},).")
-        if not values.max() < np.inf:  # NaN too
-            place = tuple(int(i) for i in np.argwhere(~(values < np.inf))[0])
-            raise ValueError(f"{name}{list(place)} is {values[place]}; expected a number or minus infinity.")
+    check_values("unary", unary)
+    check_values("transition", transition)
+    check_ends_of_sequences(n_labels, initial=scores.initial, final=scores.final)
     folded = unary.copy()
     for rows, values in ((bounds[:-1], scores.initial), (bounds[1:] - 1, scores.final)):
         if values is not None:
             folded[rows] += values
     if allowed is not None:
-        mask = np.asarray(allowed)
-        if mask.shape != unary.shape or mask.dtype != bool:
-            raise ValueError(
-                f"allowed has shape {mask.shape} and dtype {mask.dtype}; expected bool, {unary.shape}."
-            )
-        folded[~mask] = -np.inf
+        folded[~checked_allowed(allowed, unary.shape)] = -np.inf
     chains = PackedChains(folded, transition, bounds)
     chains.raise_if_overflown()
     return chains
-
-
-def _checked_offsets(offsets: ArrayLike, n_total: int) -> np.ndarray:
-    given = np.asarray(offsets)
-    if given.dtype.kind not in "iu":
-        raise ValueError(f"offsets has dtype {given.dtype}; expected integers.")
-    bounds = np.ascontiguousarray(given, dtype=np.intp)
-    if bounds.ndim != 1 or len(bounds) < 2 or bounds[0] != 0 or bounds[-1] != n_total:
-        raise ValueError(f"offsets must be one-dimensional and run from 0 to {n_total}.")
-    if (np.diff(bounds) < 1).any():
-        raise ValueError(f"Sequence {int(np.argmax(np.diff(bounds) < 1))} has no time steps.")
-    return bounds

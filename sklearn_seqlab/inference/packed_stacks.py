@@ -14,13 +14,17 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from sklearn_seqlab.exceptions import InfeasibleSequenceError
-from sklearn_seqlab.inference import _stack_best, _stack_log, _stack_scaled
+from sklearn_seqlab.inference import _segment_n_best, _stack_best, _stack_log, _stack_scaled
 from sklearn_seqlab.inference.stack_layout import StackLayout
 
 __all__ = ["PackedStacks", "StackShares"]
 
 # exp of a larger score is too near the end of the double range for scaled masses
 _LARGEST_SAFE_SCORE = 600.0
+# and of a smaller one too near zero
+_LOWEST_SAFE_SCORE = -690.0
+# durations whose scores stay within are left alone by `levelled`; whole numbers up to the other have exact sums
+_NEAR_SCORE, _LARGEST_EXACT_SUM = 100.0, 2.0**50
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,10 +44,6 @@ class StackShares:
 
 
 _NAMES = tuple(field.name for field in fields(StackShares))
-
-
-def _nothing(*shape: int) -> Any:
-    return field(default_factory=lambda: np.empty(shape))
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,11 +94,11 @@ class PackedStacks:
     move: np.ndarray
     duration: np.ndarray
     offsets: np.ndarray
-    enter: np.ndarray = _nothing(0, 0)
-    leave: np.ndarray = _nothing(0, 0)
-    first_child: np.ndarray = _nothing(0, 0)
-    last_child: np.ndarray = _nothing(0, 0)
-    tail: np.ndarray = _nothing(0)
+    enter: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    leave: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    first_child: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    last_child: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    tail: np.ndarray = field(default_factory=lambda: np.empty(0))
     persists: bool = False
     movers: np.ndarray = field(default_factory=lambda: np.empty((2, 0), dtype=np.int8))
     first: int = 0
@@ -122,7 +122,9 @@ class PackedStacks:
         }
         for name, shapes in wish.items():
             if getattr(self, name).shape not in shapes:
-                raise ValueError(f"{name} scores have shape {getattr(self, name).shape}; expected one of {shapes}.")
+                raise ValueError(
+                    f"{name} scores have shape {getattr(self, name).shape}; expected one of {shapes}."
+                )
         if self.offsets[-1] != n_rows:
             raise ValueError(f"offsets end at {self.offsets[-1]}, but there are {n_rows} rows of scores.")
 
@@ -142,7 +144,9 @@ class PackedStacks:
         """Log of the summed masses (n_sequences,), minus infinity where nothing is feasible."""
         if numerics == "log":
             log_z = np.empty(self.n_sequences)
-            _stack_log.inside(self.offsets, self._everything(), *self._scores(), *self._inside_arrays(), log_z)
+            _stack_log.inside(
+                self.offsets, self._everything(), *self._scores(), *self._inside_arrays(), log_z
+            )
             return log_z
         # forward masses alone carry no certificate
         return self.forward_backward(numerics=numerics)[0]
@@ -178,7 +182,9 @@ class PackedStacks:
         redo = np.flatnonzero(certified == 0)
         if len(redo):
             if numerics == "scaled":
-                raise FloatingPointError(f"Sequence {self.first + redo[0]} leaves the range of scaled masses.")
+                raise FloatingPointError(
+                    f"Sequence {self.first + redo[0]} leaves the range of scaled masses."
+                )
             self._add_shares(_stack_log, redo, weight, log_z, certified, shares)
         return log_z, shares, len(redo)
 
@@ -193,6 +199,79 @@ class PackedStacks:
         self.raise_if_infeasible(best)
         codes, ends = self._trace(_stack_best, arrays, np.zeros(self.n_sequences, dtype=np.uint64))
         return codes, ends, best
+
+    def n_best(self, n: int, distinct: bool = False) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """The best segmentations of each sequence, in a layout of one root and one level of segments.
+
+        Parameters
+        ----------
+        n : int
+        distinct : bool, default=False
+            Whether to rank labellings, each by its best segmentation, in place of segmentations.
+
+        Returns
+        -------
+        found : list of n_sequences tuples (labels, ends, scores)
+            ``labels`` and ``ends`` (bool) of shape (n_found, n_timesteps), ``scores`` of shape (n_found,), best
+            first; fewer than ``n`` where fewer are feasible.
+
+        Raises
+        ------
+        InfeasibleSequenceError
+            If some sequence has no segmentation of finite score.
+
+        Notes
+        -----
+        Time O(n_rows * n_labels * (max_duration + n_labels) * n), memory O(longest sequence * n_labels * n).
+        """
+        if self.n_levels != 2 or self.layout.cut[1] != 1:
+            raise ValueError("n_best takes one level of segments under one root.")
+        found = []
+        for s in range(self.n_sequences):
+            labels, ends, best = self._n_best_of(s, n, distinct)
+            if not -np.inf < best[0] < np.inf:
+                infeasible = np.zeros(self.n_sequences)
+                infeasible[s] = best[0]
+                self.raise_if_infeasible(infeasible)
+            n_found = np.count_nonzero(best > -np.inf)
+            found.append((labels[:n_found], ends[:n_found].astype(bool), best[:n_found]))
+        return found
+
+    def _n_best_of(self, s: int, n: int, distinct: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        rows = slice(int(self.offsets[s]), int(self.offsets[s + 1]))
+        n_steps, n_labels = rows.stop - rows.start, self.layout.n_stacks
+        # no more than there are segmentations: what a user means by "all" should not fill the memory
+        if n_steps * np.log(n_labels + 1) <= 40:
+            n = min(n, n_labels * (n_labels + 1) ** (n_steps - 1))
+
+        def own(scores: np.ndarray) -> np.ndarray:
+            return scores[rows] if len(scores) == len(self.step) else scores
+
+        def labels_of(scores: np.ndarray) -> np.ndarray:
+            """The columns of labels; scores by row may be of the root alone."""
+            return (
+                np.ascontiguousarray(own(scores)[:, 1:]) if scores.shape[1] > 1 else np.empty((0, n_labels))
+            )
+
+        start, stop = own(self.start)[0, 1:] + own(self.start)[0, 0], own(self.stop)[-1, 1:]
+        if self.first_child.shape[1] > 1:
+            start = start + own(self.first_child)[0, 1:]
+        if self.last_child.shape[1] > 1:
+            stop = stop + own(self.last_child)[-1, 1:]
+        cells = (n_steps, n_labels, n)
+        best, labels = np.empty(n), np.empty((n, n_steps), dtype=np.intp)
+        ends = np.empty((n, n_steps), dtype=np.uint8)
+        _segment_n_best.n_best(
+            self.step[rows], start, stop, own(self.move), labels_of(self.enter), labels_of(self.leave),
+            own(self.duration), self.tail, np.ascontiguousarray(self.movers[:, rows]), distinct,
+            np.empty((n_steps, n_labels)), np.empty((n_steps + 1, n_labels), dtype=np.uint64),
+            np.empty(cells), np.empty(cells),
+            np.empty(cells, dtype=np.intp), np.empty(cells, dtype=np.intp),
+            np.empty(cells, dtype=np.uint64), np.empty(cells, dtype=np.uint64),
+            np.empty(cells[1:]), np.empty(cells[1:], dtype=np.intp), np.empty(cells[1:], dtype=np.uint64),
+            best, np.empty(n, dtype=np.intp), np.empty(n, dtype=np.uint64), labels, ends,
+        )  # fmt: skip
+        return labels, ends, best
 
     def sample(self, n_samples: int, random_state: Any) -> list[tuple[np.ndarray, np.ndarray]]:
         """``n_samples`` times (stacks, highest levels that end), as :meth:`viterbi` gives them."""
@@ -238,11 +317,44 @@ class PackedStacks:
                 np.minimum(movers[1], self.movers[1], out=movers[1])
         return replace(self, step=step, movers=movers)
 
+    def levelled(self) -> PackedStacks:
+        """The same sums and probabilities, with scores of durations that scaled masses can hold.
+
+        Durations with scores of their own at every row may carry what belongs to steps, and then drift away with
+        their length. Here every step takes the gain of the best beginnings that end around it, so that segments
+        of good segmentations are left with scores near zero. Gains are whole nats: adding them is exact.
+        """
+        finite = self.duration[self.duration > -np.inf]
+        if len(self.duration) < len(self.step) or np.abs(finite).max(initial=0.0) <= _NEAR_SCORE:
+            return self
+        best = self._best_ended(np.arange(self.n_sequences)).max(axis=1)
+        if np.abs(best[np.isfinite(best)]).max(initial=0.0) > _LARGEST_EXACT_SUM:
+            return self
+        reached = np.zeros(len(best) + self.n_sequences)  # at every boundary of every sequence
+        place = np.arange(len(best)) + np.repeat(np.arange(1, self.n_sequences + 1), np.diff(self.offsets))
+        for s in range(self.n_sequences):
+            rows = slice(self.offsets[s], self.offsets[s + 1])
+            known = np.flatnonzero(np.isfinite(best[rows]))
+            boundaries = np.arange(1, rows.stop - rows.start + 1)
+            reached[place[rows]] = np.interp(
+                boundaries, np.append(0, known + 1), np.append(0.0, best[rows][known])
+            )
+        reached = np.rint(reached)
+        last = np.repeat(place[self.offsets[1:] - 1], np.diff(self.offsets))
+        stop = np.minimum(place[:, None] + np.arange(self.max_duration), last[:, None])
+        drift = reached[stop] - reached[place - 1][:, None]
+        step = self.step + (reached[place] - reached[place - 1])[:, None]
+        return replace(self, step=step, duration=self.duration - drift[:, :, None])
+
+    def raise_if_too_large(self, sums: np.ndarray) -> None:
+        """Raise for the first sequence whose sum of scores (n_sequences,) left the double range."""
+        if not (sums < np.inf).all():
+            s = self.first + int(np.argmin(sums < np.inf))
+            raise ValueError(f"The scores of sequence {s} sum to more than double precision holds.")
+
     def raise_if_infeasible(self, best: np.ndarray) -> None:
         """Raise for the first sequence whose best score or log-partition (n_sequences,) is minus infinity."""
-        if not (best < np.inf).all():
-            s = self.first + int(np.argmin(best < np.inf))
-            raise ValueError(f"The scores of sequence {s} sum to more than double precision holds.")
+        self.raise_if_too_large(best)
         if (best == -np.inf).any():
             s = int(np.argmax(best == -np.inf))
             raise InfeasibleSequenceError(
@@ -252,12 +364,15 @@ class PackedStacks:
 
     def first_unexplained(self, s: int) -> int:
         """The first time step of sequence ``s`` that no feasible beginning of a configuration covers."""
-        arrays = self._inside_arrays()
-        _stack_best.inside(self.offsets, np.array([s]), *self._scores(), *arrays, np.empty(self.n_sequences))
         start, stop = self.offsets[s], self.offsets[s + 1]
-        leaves = self.layout.level_slice(self.segment_level)
-        reached = np.flatnonzero((arrays[2][start:stop, leaves] > -np.inf).any(axis=1))
+        reached = np.flatnonzero((self._best_ended(np.array([s]))[start:stop] > -np.inf).any(axis=1))
         return min(int(reached[-1]) + 1 if len(reached) else 0, int(stop - start) - 1)
+
+    def _best_ended(self, chosen: np.ndarray) -> np.ndarray:
+        """Score (n_rows, n_leaves) of the best beginnings whose last segment ends with a row."""
+        arrays = self._inside_arrays()
+        _stack_best.inside(self.offsets, chosen, *self._scores(), *arrays, np.empty(self.n_sequences))
+        return arrays[2][:, self.layout.level_slice(self.segment_level)]
 
     def raise_if_overflown(self) -> None:
         """Raise for a score that is NaN or plus infinity, naming its sequence and step."""
@@ -275,7 +390,22 @@ class PackedStacks:
             )
 
     def _is_moderate(self) -> bool:
-        return all(getattr(self, name).max(initial=0.0) <= _LARGEST_SAFE_SCORE for name in _NAMES[1:])
+        """Whether no factor leaves the double range; those of durations may fall below it, see ``_duration_up``."""
+        for name in _NAMES[1:]:
+            scores = getattr(self, name)
+            if scores.max(initial=0.0) > _LARGEST_SAFE_SCORE:
+                return False
+            if name != "duration" and ((scores < _LOWEST_SAFE_SCORE) & (scores > -np.inf)).any():
+                return False
+        return True
+
+    def _duration_up(self, lifted: np.ndarray, scaled: bool) -> np.ndarray:
+        """Lifted durations for the outside pass of scaled masses: what is not forbidden is not nothing."""
+        if not scaled:
+            return lifted
+        lost = (self.duration < _LOWEST_SAFE_SCORE) & (self.duration > -np.inf)
+        lowest = np.exp(_LOWEST_SAFE_SCORE)
+        return np.where(lost, lowest, lifted) if lost.any() else lifted
 
     def _add_shares(
         self,
@@ -291,10 +421,9 @@ class PackedStacks:
         longest = int(np.diff(self.offsets).max())
         n_stacks, n_prefixes = self.layout.n_stacks, self.layout.n_prefixes
         n_leaves = self.duration.shape[2]
-        duration = scores[13]
         kernel.inside_outside(
             self.offsets, chosen, weight, *scores, *self._inside_arrays(),
-            np.ascontiguousarray(duration.max(axis=(0, 1))),
+            self._duration_up(scores[13], lift is not None),
             np.empty((longest + 1, n_leaves)),
             np.empty((longest + 1 if len(self.tail) else 1, n_stacks)),
             np.empty((self.max_duration, n_prefixes)),
@@ -303,7 +432,9 @@ class PackedStacks:
             *(getattr(shares, name) for name in _NAMES),
         )  # fmt: skip
 
-    def _trace(self, kernel: Any, arrays: list[np.ndarray], seeds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _trace(
+        self, kernel: Any, arrays: list[np.ndarray], seeds: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         longest = int(np.diff(self.offsets).max())
         n_prefixes = self.layout.n_prefixes
         codes, ends = np.empty(len(self.step), dtype=np.intp), np.empty(len(self.step), dtype=np.int8)
@@ -338,7 +469,7 @@ class PackedStacks:
             np.empty((n_rows if len(self.tail) else 0, n_stacks)),
             np.empty((self.max_duration, n_prefixes)),
             np.empty(self.max_duration, dtype=np.intp),
-            np.empty((8, n_prefixes)),
+            np.empty((10, n_prefixes)),
         ]
 
     def _zero_shares(self) -> StackShares:

@@ -112,14 +112,14 @@ class StackEngine:
         leaf_states = layout.state[layout.level_slice(m)]
         duration: list[np.ndarray | None] = [None] * shape.n_levels
         tail: list[np.ndarray | None] = [None] * shape.n_levels
-        given = self.cliques.duration[m]
-        if given is not None:
-            by_state = np.zeros((*given.shape[:2], shape.levels[m].n_states))
-            for leaf, state in enumerate(leaf_states.tolist()):
-                by_state[:, :, state] += shares.duration[:, :, leaf]
+        own, beyond = self.cliques.duration[m], self.cliques.tail[m]
+        if own is not None:
+            by_state = np.zeros(own.shape)
+            for k, state in enumerate(leaf_states):  # prefixes of one state share its durations
+                by_state[:, :, state] += shares.duration[:, :, k]
             duration[m] = by_state
-        if self.cliques.tail[m] is not None:
-            tail[m] = np.bincount(leaf_states, shares.tail, minlength=shape.levels[m].n_states)
+        if beyond is not None:
+            tail[m] = np.bincount(leaf_states, shares.tail, minlength=len(beyond))
         return (
             log_z,
             CliqueScores(

@@ -105,7 +105,11 @@ class HierarchyLogLikelihood:
         self.numbers = np.arange(batch.n_sequences) if numbers is None else numbers
         self.features = make_features(batch.values, shape.n_columns)
         self.n_coef = self.features.n_coef + shape.n_table
-        self.penalty = ElasticNet(np.ones(self.n_coef), 0.0)
+        penalised = np.ones(self.n_coef)
+        for kind, _, place in shape.table_parts:
+            if kind in ("bias", "segment"):  # intercepts
+                penalised[self.features.n_coef :][place] = 0.0
+        self.penalty = ElasticNet(penalised, 0.0)
         self.size = C * float(weight @ batch.lengths)
         self.scale = self._scale()
         self.n_redone = 0
@@ -289,7 +293,9 @@ class HierarchyLogLikelihood:
         """Unit of each coefficient: the root mean square of the nonzero values of its feature."""
         scale = np.ones(self.n_coef)
         scale[: self.features.n_coef] = self.features.repeat(typical_sizes(self.batch.values))
-        return np.maximum(np.hypot(scale, np.sqrt(1 / self.size)), np.finfo(float).tiny ** 0.25)
+        return np.maximum(
+            np.hypot(scale, np.sqrt(self.penalty.penalised / self.size)), np.finfo(float).tiny ** 0.25
+        )
 
     def _run(self, function: Any, tasks: Any) -> list[Any]:
         return _parallel.run(function, tasks, self.n_jobs)

@@ -193,9 +193,9 @@ def assemble_cliques(
         leave=leave,
         duration=duration,
         tail=tail,
-        initialisation=tables.initialisation,
+        initialisation=tables.initialisation + tables.segment[shape.pair_child],
         ending=tables.ending,
-        move=tables.move,
+        move=tables.move + tables.segment[shape.move_child],
         number=chunk.number,
     )
 
@@ -221,11 +221,11 @@ def add_column_shares(
         "transition": [shares.enter],
         "ending": [shares.last],
     }
-    for kind, parts in sources.items():
-        columns, nodes = shape.columns_of(kind)
-        for part in parts:
-            if len(columns) and part is not None:
-                out[:, columns] += part[:, nodes]
+    for name, cliques in sources.items():
+        columns, nodes = shape.columns_of(name)
+        for clique in cliques:
+            if len(columns) and clique is not None:
+                out[:, columns] += clique[:, nodes]
     for kind, level, place in shape.columns:
         share = shares.duration[level]
         if kind == "mean" and share is not None:
@@ -246,28 +246,31 @@ def table_shares(shares: CliqueScores, chunk: Chunk) -> np.ndarray:
         lengths = np.arange(1, len(by_length) + 1)
         beyond = shares.tail[d]
         if level.duration == "gamma":
-            linear, log = lengths @ by_length / level.unit, np.log(lengths) @ by_length
+            log = np.log(lengths) @ by_length
             if beyond is not None:
-                linear, log = linear + beyond / level.unit, log + beyond / len(by_length)
-            durations[d] = np.column_stack([linear, log])
+                log += beyond / len(by_length)
+            durations[d] = log[:, None]
         else:
-            assert level.max_duration is not None
-            table = np.zeros((level.n_states, level.max_duration + level.has_tail))
+            table = np.zeros((level.n_states, int(level.max_duration or 0) + level.has_tail))
             table[:, : len(by_length)] = by_length.T
             if beyond is not None:
                 table[:, -1] = beyond
             durations[d] = table
-    tables = Tables(shares.step.sum(axis=0), durations, shares.initialisation, shares.ending, shares.move)
+    segment = np.bincount(shape.pair_child, shares.initialisation, minlength=shape.n_nodes)
+    segment += np.bincount(shape.move_child, shares.move, minlength=shape.n_nodes)
+    tables = Tables(
+        shares.step.sum(axis=0), segment, durations, shares.initialisation, shares.ending, shares.move
+    )
     return shape.write_tables(tables)
 
 
 def duration_curve(level: Any, weights: np.ndarray | None, n_durations: int) -> np.ndarray:
-    """Scores of 1 to ``n_durations`` steps by the duration weights of a level, (n_durations, n_states)."""
+    """Scores of 1 to ``n_durations`` steps by the duration weights of a level, bias apart, (n_durations, n_states)."""
     if weights is None:
         return np.zeros((n_durations, level.n_states))
     lengths = np.arange(1, n_durations + 1)
     if level.duration == "gamma":
-        return np.outer(lengths / level.unit, weights[:, 0]) + np.outer(np.log(lengths), weights[:, 1])
+        return np.outer(np.log(lengths), weights[:, 0])
     explicit = weights[:, : level.max_duration].T
     beyond = np.maximum(lengths - level.max_duration, 0)[:, None] * weights[:, -1] if level.has_tail else 0.0
     return explicit[np.minimum(lengths, level.max_duration) - 1] + beyond
@@ -291,7 +294,7 @@ def _duration_scores(
     if level.has_tail and n_durations < chunk.longest:
         tail = np.zeros(level.n_states)
         if weights is not None and level.duration == "gamma":
-            tail = weights[:, 0] / level.unit + weights[:, 1] / n_durations
+            tail = weights[:, 0] / n_durations  # the tangent of the logarithm
         elif weights is not None:
             tail = weights[:, -1].copy()
     return np.ascontiguousarray(duration), tail

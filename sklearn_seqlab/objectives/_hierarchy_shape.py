@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,8 +34,6 @@ class Level:
         Longest explicit duration in time steps; None for as long as the sequence.
     has_tail : bool
         Whether segments may be longer than ``max_duration``, at a constant score per further step.
-    unit : float
-        Time steps that count as one in the linear duration score of "gamma".
     segment_features : tuple of {"sum", "mean", "any"}
     edge_features : tuple of {"start", "end", "initialisation", "transition", "ending"}
     """
@@ -46,7 +43,6 @@ class Level:
     duration: str = "none"
     max_duration: int | None = None
     has_tail: bool = False
-    unit: float = 1.0
     segment_features: tuple[str, ...] = ("sum",)
     edge_features: tuple[str, ...] = ()
 
@@ -58,8 +54,6 @@ class Level:
             and all(isinstance(flag, bool | np.bool_) for flag in (self.is_step, self.has_tail))
             and self.duration in DURATIONS
             and (longest is None or _is_size(longest))
-            and isinstance(self.unit, Real)
-            and 0 < self.unit < np.inf
             and not (self.has_tail and longest is None)
             and not (self.is_step and longest is not None)
             and all(
@@ -92,9 +86,11 @@ class Tables(NamedTuple):
     Attributes
     ----------
     bias : ndarray of shape (n_nodes,)
-        Score of every step in a state; zero where a level has none.
+        Score of every step in a state; zero where a level has none ("none"). Not penalised, as intercepts are not.
+    segment : ndarray of shape (n_nodes,)
+        Score of every segment of a state, likewise: the constant of a density of durations.
     durations : list of n_levels arrays of shape (n_states, .) or None
-        "gamma": the weights of ``n / unit`` and ``log(n)``; "table": the scores of 1 to ``max_duration`` steps,
+        Beside the bias. "gamma": the weight of ``log(n)``; "table": the scores of 1 to ``max_duration`` steps,
         then that of every further step.
     initialisation, ending : ndarray of shape (n_pairs,)
     move : ndarray of shape (n_moves,)
@@ -102,6 +98,7 @@ class Tables(NamedTuple):
     """
 
     bias: np.ndarray
+    segment: np.ndarray
     durations: list[np.ndarray | None]
     initialisation: np.ndarray
     ending: np.ndarray
@@ -230,10 +227,12 @@ class HierarchyShape:
         for d, level in enumerate(self.levels):
             if d == 0:
                 continue
-            if level.duration == "geometric":
+            if level.duration != "none":
                 sizes.append(("bias", d, level.n_states))
-            elif level.duration == "gamma" and not level.is_step:
-                sizes.append(("gamma", d, 2 * level.n_states))
+                if not level.is_step:
+                    sizes.append(("segment", d, level.n_states))
+            if level.duration == "gamma" and not level.is_step:
+                sizes.append(("gamma", d, level.n_states))
             elif level.duration == "table" and not level.is_step:
                 assert level.max_duration is not None
                 sizes.append(("table", d, (level.max_duration + level.has_tail) * level.n_states))
@@ -254,28 +253,28 @@ class HierarchyShape:
 
     def read_tables(self, vector: np.ndarray) -> Tables:
         """The tables of a run of ``n_table`` coefficients."""
-        bias = np.zeros(self.n_nodes)
+        bias, segment = np.zeros((2, self.n_nodes))
         durations: list[np.ndarray | None] = [None] * self.n_levels
         initialisation, ending = np.empty(self.layout.pairs.shape[1]), np.empty(self.layout.pairs.shape[1])
         move = np.full(self.layout.n_moves, -np.inf)
         for kind, level, place in self.table_parts:
             values = vector[place]
-            if kind == "bias":
-                bias[self.nodes(level)] = values
+            if kind in ("bias", "segment"):
+                (bias if kind == "bias" else segment)[self.nodes(level)] = values
             elif kind in ("gamma", "table"):
                 durations[level] = values.reshape(self.levels[level].n_states, -1)
             elif kind == "transition":
                 move[self._moves(level)] = values
             else:
                 (initialisation if kind == "initialisation" else ending)[self._pairs(level)] = values
-        return Tables(bias, durations, initialisation, ending, move)
+        return Tables(bias, segment, durations, initialisation, ending, move)
 
     def write_tables(self, tables: Tables) -> np.ndarray:
         """The inverse of ``read_tables``; also adds gradients by table up to one of coefficients."""
         vector = np.empty(self.n_table)
         for kind, level, place in self.table_parts:
-            if kind == "bias":
-                vector[place] = tables.bias[self.nodes(level)]
+            if kind in ("bias", "segment"):
+                vector[place] = (tables.bias if kind == "bias" else tables.segment)[self.nodes(level)]
             elif kind in ("gamma", "table"):
                 vector[place] = tables.durations[level].ravel()  # type: ignore[union-attr]
             elif kind == "transition":
@@ -297,7 +296,7 @@ class HierarchyShape:
         -------
         blocks : dict
             By name a list with an array (or None) per level below a dummy root: "unary", "mean", "any" and
-            "edge_..." of shape (n_states, n_features); "bias" (n_states,); "duration" (n_states, .);
+            "edge_..." of shape (n_states, n_features); "bias" and "segment_bias" (n_states,); "duration" (n_states, .);
             "initialisation", "ending" (n_states above, n_states); "transition" (n_states above, n_states,
             n_states), minus infinity where forbidden. The top level has no parent: its last three are None
             for a true root, and have one row for a dummy one.
@@ -308,18 +307,19 @@ class HierarchyShape:
             name = block_name(part.kind)
             blocks.setdefault(name, [None] * (self.n_levels - top))[part.level - top] = node[part.place]
         for d, level in enumerate(self.levels):
-            if level.duration == "geometric" and d > 0:
-                blocks.setdefault("bias", [None] * (self.n_levels - top))[d - top] = tables.bias[
-                    self.nodes(d)
-                ]
-            if tables.durations[d] is not None:
-                blocks.setdefault("duration", [None] * (self.n_levels - top))[d - top] = tables.durations[d]
+            parts = {"duration": tables.durations[d]}
+            if level.duration != "none" and d > 0:
+                parts["bias"] = tables.bias[self.nodes(d)]
+                parts["segment_bias"] = None if level.is_step else tables.segment[self.nodes(d)]
+            for name, values in parts.items():
+                if values is not None:
+                    blocks.setdefault(name, [None] * (self.n_levels - top))[d - top] = values
         for d in range(1, self.n_levels):
             above, own = self.levels[d - 1].n_states, self.levels[d].n_states
             pairs, moves = self._pairs(d), self.layout.moves[0] == d - 1
-            for name, values in (("initialisation", tables.initialisation), ("ending", tables.ending)):
+            for name, scores in (("initialisation", tables.initialisation), ("ending", tables.ending)):
                 table = np.full((above, own), -np.inf)
-                table[self.layout.pairs[1, pairs], self.layout.pairs[2, pairs]] = values[pairs]
+                table[self.layout.pairs[1, pairs], self.layout.pairs[2, pairs]] = scores[pairs]
                 blocks.setdefault(name, [None] * (self.n_levels - top))[d - top] = table
             table = np.full((above, own, own), -np.inf)
             table[tuple(self.layout.moves[1:, moves])] = tables.move[moves]
@@ -336,14 +336,15 @@ class HierarchyShape:
         """
         top = self.top_level
         kinds = [block_name(part.kind) for part in self.columns]
-        kinds += ["duration" if part.kind in ("gamma", "table") else part.kind for part in self.table_parts]
+        table_blocks = {"gamma": "duration", "table": "duration", "segment": "segment_bias"}
+        kinds += [table_blocks.get(part.kind, part.kind) for part in self.table_parts]
         if strange := sorted(set(blocks) - set(kinds)):
             raise ValueError(f"coef_ has a block {strange[0]!r}, which the model has no use for.")
         node = np.empty((self.n_columns, n_features))
         for part in self.columns:
             shape = (self.levels[part.level].n_states, n_features)
             node[part.place] = _block(blocks, block_name(part.kind), part.level - top, shape)
-        bias = np.zeros(self.n_nodes)
+        bias, segment = np.zeros((2, self.n_nodes))
         durations: list[np.ndarray | None] = [None] * self.n_levels
         initialisation, ending = np.empty(self.layout.pairs.shape[1]), np.empty(self.layout.pairs.shape[1])
         move = np.empty(self.layout.n_moves)
@@ -351,6 +352,8 @@ class HierarchyShape:
             own, above = self.levels[d].n_states, self.levels[d - 1].n_states
             if kind == "bias":
                 bias[self.nodes(d)] = _block(blocks, "bias", d - top, (own,))
+            elif kind == "segment":
+                segment[self.nodes(d)] = _block(blocks, "segment_bias", d - top, (own,))
             elif kind in ("gamma", "table"):
                 durations[d] = _block(blocks, "duration", d - top, (own, (place.stop - place.start) // own))
             elif kind == "transition":
@@ -363,7 +366,7 @@ class HierarchyShape:
                 table = _block(blocks, kind, d - top, (above, own))
                 values[pairs] = table[self.layout.pairs[1, pairs], self.layout.pairs[2, pairs]]
         move[~self.allowed_moves] = -np.inf
-        return node, Tables(bias, durations, initialisation, ending, move)
+        return node, Tables(bias, segment, durations, initialisation, ending, move)
 
     @property
     def top_level(self) -> int:
@@ -373,6 +376,16 @@ class HierarchyShape:
     def labelled(self) -> Iterator[tuple[int, Level]]:
         """Levels that carry labels."""
         yield from list(enumerate(self.levels))[self.top_level :]
+
+    @cached_property
+    def pair_child(self) -> np.ndarray:
+        """Node of the child of each pair, (n_pairs,)."""
+        return self.first_node[self.layout.pairs[0] + 1] + self.layout.pairs[2]
+
+    @cached_property
+    def move_child(self) -> np.ndarray:
+        """Node of the child that each move enters, (n_moves,)."""
+        return self.first_node[self.layout.moves[0] + 1] + self.layout.moves[3]
 
     def _pairs(self, level: int) -> np.ndarray:
         return np.flatnonzero(self.layout.pairs[0] == level - 1)

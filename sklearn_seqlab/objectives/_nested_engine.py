@@ -21,11 +21,7 @@ class NestedEngine:
     """Any combination of levels; time up to cubic in the sequence. The verbs are those of ``StackEngine``."""
 
     def __init__(self, cliques: CliqueScores, numerics: Any = "auto"):
-        self.cliques, self.numerics, self.shape = (
-            cliques,
-            numerics,
-            cliques.shape,
-        )  # the cliques as given, for their shapes
+        self.cliques, self.numerics, self.shape = cliques, numerics, cliques.shape
         offsets = cliques.offsets
         # every configuration has one state per step and level: what all states share only costs digits
         top_scores = [
@@ -46,11 +42,9 @@ class NestedEngine:
         other.__dict__.update(self.__dict__)
         other.hierarchies = []
         for hierarchy, rows in self._each():
-            masks = (
-                None
-                if allowed is None
-                else [allowed[rows, self.shape.nodes(d)] for d in range(self.shape.n_levels)]
-            )
+            masks = None
+            if allowed is not None:
+                masks = [allowed[rows, self.shape.nodes(d)] for d in range(self.shape.n_levels)]
             other.hierarchies.append(hierarchy.narrowed(masks, None if ends is None else ends[:, rows]))
         return other
 

@@ -37,8 +37,8 @@ def stochastic(
     Parameters
     ----------
     objective : HierarchyLogLikelihood or alike
-        With ``value_and_gradient``, ``sequence_value_and_gradient``, ``n_sequences`` and ``scale``; its penalty is
-        half the squared norm.
+        With ``value_and_gradient``, ``sequence_value_and_gradient``, ``n_sequences``, ``scale``, and a ``penalty``
+        that is half the squared norm of what it says is penalised.
     start : ndarray of shape (n_coef,)
     method : {"sgd", "adagrad"}, default="adagrad"
         "sgd" lowers the step size as ``eta0 / (1 + k / n_sequences)`` after ``k`` sequences; "adagrad" divides it by
@@ -120,7 +120,7 @@ class _Run:
         objective, n = self.objective, self.objective.n_sequences
         loss, gradient = objective.sequence_value_and_gradient(self.coef, sequences)
         # per sequence, in scaled variables; the penalty is shared out over the sequences
-        slope = (gradient / len(sequences) + self.coef / n) / objective.scale
+        slope = (gradient / len(sequences) + objective.penalty.penalised * self.coef / n) / objective.scale
         if self.method == "adagrad":
             self.squares += slope**2
             move = self.eta * slope / np.sqrt(self.squares)
