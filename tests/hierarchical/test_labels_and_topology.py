@@ -204,7 +204,7 @@ def test_prune_finds_the_planted_topology(rng):
         assert_array_equal(a[1], b[1])
     broken = [table.copy() for table in y]
     broken[5][0] = ["p", "c"]
-    kept = model.prune(threshold=10.0, X=X, y=broken)  # what complete labels show stays, however improbable
+    kept = model.prune(X=X, y=broken)  # what complete labels show stays, however improbable
     assert_array_equal(kept.children_[0], planted | [[False, False, True], [False, False, False]])
     for threshold in (np.nan, "low", None):
         with pytest.raises((ValueError, TypeError), match="threshold"):
