@@ -255,6 +255,10 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
     def _level_classes(self) -> list[np.ndarray]:
         return self.classes_
 
+    def _transition_masks(self) -> list[np.ndarray]:
+        """Allowed transitions by level below the root, (n_labels above, n_labels, n_labels)."""
+        return list(self.transition_mask_)
+
     def _shape(self) -> HierarchyShape:
         """Levels and topology, from the fitted attributes."""
         kept, classes = self._structure, self._level_classes()
@@ -272,7 +276,7 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
         if not kept["has_root"]:
             children = [np.ones((1, len(classes[0])), dtype=bool), *children]
         return HierarchyShape(
-            tuple(levels), children, list(self.transition_mask_), kept["persists"], kept["has_root"]
+            tuple(levels), children, self._transition_masks(), kept["persists"], kept["has_root"]
         )
 
     def _pack_known(self, X: Any, y_observed: Any) -> tuple[PackedBatch, LevelCodes | None]:  # type: ignore[override]

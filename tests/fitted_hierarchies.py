@@ -76,7 +76,9 @@ def enumerated(model, x, allowed=None, ends=None):
         if level > 1 or has_root:
             forbidden = ~model.children_[d - 1]
             first[:, forbidden] = last[:, forbidden] = -np.inf
-        move[:, ~model.transition_mask_[level - 1]] = -np.inf
+        masks = model.transition_mask_  # of a model of one level one matrix
+        mask = masks[None] if isinstance(masks, np.ndarray) else masks[level - 1]
+        move[:, ~mask] = -np.inf
         for name, table in (("initialisation", first), ("ending", last)):
             if block(model, f"edge_{name}", d) is not None:
                 table += (x @ block(model, f"edge_{name}", d).T)[:, None, :]

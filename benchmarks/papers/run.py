@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import argparse
 
+import durations
 import kitchen
 import noun_phrases
 import ua
 
-TABLES = {"ua": ua, "kitchen": kitchen, "noun_phrases": noun_phrases}
+TABLES = {"ua": ua, "durations": durations, "kitchen": kitchen, "noun_phrases": noun_phrases}
 
 
 def main() -> None:

@@ -95,6 +95,8 @@ class SemiCRF(HierarchyLabeler):
         "transition" (1, n_labels, n_labels).
     transition_coef_ : ndarray of shape (n_labels, n_labels)
         Weights of moves from row to column; minus infinity where forbidden.
+    transition_mask_ : bool ndarray of shape (n_labels, n_labels)
+        Which label may follow which.
     start_coef_, end_coef_ : ndarray of shape (n_labels,)
         Weights of the label of the first and of the last segment.
     max_duration_ : int or None
@@ -255,7 +257,7 @@ class SemiCRF(HierarchyLabeler):
         self._structure = found.structure(codes)
         self.classes_ = codes.classes[0]
         self.coef_ = found.blocks
-        self.transition_mask_ = shape.transitions
+        self.transition_mask_ = moves
         self.transition_coef_ = found.blocks["transition"][0][0]
         self.start_coef_, self.end_coef_ = (found.blocks[name][0][0] for name in ("initialisation", "ending"))
         self.max_duration_ = level.max_duration
@@ -337,6 +339,9 @@ class SemiCRF(HierarchyLabeler):
 
     def _level_classes(self) -> list[np.ndarray]:
         return [self.classes_]
+
+    def _transition_masks(self) -> list[np.ndarray]:
+        return [np.asarray(self.transition_mask_)[None]]
 
     @staticmethod
     def _duration_scores(level: Level, blocks: dict[str, Any], longest: int) -> np.ndarray:

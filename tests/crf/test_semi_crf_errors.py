@@ -226,15 +226,15 @@ def test_damaged_models_raise(rng):
     damage(lambda copy: setattr(copy, "classes_", None))
     damage(lambda copy: setattr(copy, "coef_", None))
     damage(lambda copy: setattr(copy, "n_features_in_", 2))
-    damage(lambda copy: setattr(copy, "transition_mask_", [copy.transition_mask_[0][:, :-1]]))
+    damage(lambda copy: setattr(copy, "transition_mask_", copy.transition_mask_[:, :-1]))
     damage(lambda copy: setattr(copy, "transition_mask_", []))
     damage(lambda copy: setattr(copy, "_structure", {}))
     damage(lambda copy: copy._structure["levels"][0].update(n_states=2))
     damage(lambda copy: copy._structure["levels"][0].update(max_duration=10**9))
     damage(lambda copy: copy._structure["levels"][0].update(max_duration=-3))
     damage(lambda copy: copy._structure["levels"][0].update(max_duration=0))
-    damage(lambda copy: setattr(copy, "transition_mask_", [1.0 * copy.transition_mask_[0]]))
-    damage(lambda copy: setattr(copy, "transition_mask_", [np.ones((1, 5, 5), dtype=bool)]))
+    damage(lambda copy: setattr(copy, "transition_mask_", 1.0 * copy.transition_mask_))
+    damage(lambda copy: setattr(copy, "transition_mask_", np.ones((5, 5), dtype=bool)))
     for entry in (
         {"unit": "long"}, {"unit": 0.0}, {"unit": np.nan}, {"duration": "weibull"}, {"duration": "none"},
         {"segment_features": ["sums"]}, {"edge_features": []}, {"edge_features": ["end"]}, {"is_step": True},
