@@ -111,6 +111,7 @@ ROWS: dict[str, Any] = {
     "product": product,
     "HSCRF, no edges": lambda data: nested(data, edge_features=()),
     "HSCRF": nested,
+    "HSCRF, marginal decoding": lambda data: nested(data, decoding="marginal"),
     "HSCRF, partial": lambda data: nested(data, y=list(data.target_partial[:N_TRAIN])),
 }
 
