@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from sklearn_seqlab import _parallel
 from sklearn_seqlab._hierarchy_labeler import narrow_by
 from sklearn_seqlab._progress import Progress
+from sklearn_seqlab.exceptions import InfeasibleSequenceError
 from sklearn_seqlab.objectives import (
     HierarchyLogLikelihood,
     HierarchyShape,
@@ -36,7 +37,8 @@ __all__ = [
 ]
 
 # "observed" durations: up to so many steps all lengths are explicit, beyond it up to this quantile of the lengths,
-# and never more than so many: time is linear in this number, and a long duration is seldom told from the next
+# and never more than so many (of a level with others below it, half as many): time is linear in this number, and
+# a long duration is seldom told from the next
 _SHORT, _QUANTILE, _LONG = 50, 0.9, 120
 
 
@@ -76,10 +78,10 @@ class HierarchyFit:
             raise ValueError("y holds no label where sample_weight is positive: nothing to learn from.")
         order = counts[np.argsort(~complete[counts], kind="stable")]
         known = codes.take(order)
+        _check_known(known, shape, order)
         engine = choose_engine(shape, engine)
         name = type(estimator).__name__
         with _parallel.one_blas_thread(), Progress(estimator.verbose, name, estimator.max_iter) as progress:
-
 
             def loss(n_sequences: int) -> HierarchyLogLikelihood:
                 """Of the first sequences of the order."""
@@ -137,6 +139,53 @@ class HierarchyFit:
         }
 
 
+def _check_known(known: LevelCodes, shape: HierarchyShape, numbers: np.ndarray) -> None:
+    """Refuse labels and ends that break a rule by themselves, in words; the engines see the rest."""
+    is_last = np.zeros(known.ends.shape[1], dtype=bool)
+    is_last[known.offsets[1:] - 1] = True
+    for k, own in enumerate(known.levels):
+        d = shape.top_level + k
+        if d == 0:
+            continue
+        level, ends, names = shape.levels[d], known.ends[k], own.classes
+        above = np.zeros_like(own.codes) if k == 0 else known.levels[k - 1].codes
+        stays = ~is_last if k == 0 else known.ends[k - 1] == 0
+        parents = [""] if k == 0 else [f" under {name!r}" for name in known.levels[k - 1].classes.tolist()]
+        rows = np.flatnonzero((own.codes >= 0) & (above >= 0))
+        wrong = rows[~shape.children[d - 1][above[rows], own.codes[rows]]]
+        if len(wrong):
+            t = int(wrong[0])
+            raise _infeasible(
+                known, numbers, k, t, f"{names[own.codes[t]].item()!r} may not stand{parents[above[t]]}"
+            )
+        if level.max_duration is not None and not level.has_tail and not level.is_step:
+            starts = np.flatnonzero(np.diff((ends == 0).astype(np.int8), prepend=0) == 1)
+            stops = np.flatnonzero(np.diff((ends == 0).astype(np.int8), append=0) == -1) + 1
+            long = np.flatnonzero(stops - starts >= level.max_duration)
+            if len(long):
+                n = int(stops[long[0]] - starts[long[0]]) + 1
+                fact = f"the segment from here on has {n} steps or more, but max_duration is {level.max_duration}"
+                raise _infeasible(known, numbers, k, int(starts[long[0]]), fact)
+        rows = np.flatnonzero(
+            (ends == 1)[:-1] & stays[:-1] & (own.codes[:-1] >= 0) & (own.codes[1:] >= 0) & (above[:-1] >= 0)
+        )
+        moves = above[rows], own.codes[rows], own.codes[rows + 1]
+        wrong = rows[~shape.transitions[d - 1][moves]]
+        if len(wrong):
+            t = int(wrong[0])
+            before, after = names[own.codes[t : t + 2]].tolist()
+            fact = f"{after!r} may not follow {before!r}{parents[above[t]]}"
+            raise _infeasible(known, numbers, k, t + 1, fact)
+
+
+def _infeasible(
+    known: LevelCodes, numbers: np.ndarray, level: int, row: int, fact: str
+) -> InfeasibleSequenceError:
+    s = int(np.searchsorted(known.offsets, row, side="right")) - 1
+    place = f"level {level}, time step {row - known.offsets[s]}"
+    return InfeasibleSequenceError(f"The labels of y[{numbers[s]}] fit no segmentation: {place}: {fact}.")
+
+
 def per_level(value: Any, n_levels: int, name: str, atoms: tuple[type, ...]) -> list[Any]:
     """One value per level: an atom counts for all, a list or tuple has one entry per level.
 
@@ -149,28 +198,34 @@ def per_level(value: Any, n_levels: int, name: str, atoms: tuple[type, ...]) -> 
         return [value] * n_levels
     entries = list(value)
     if len(entries) != n_levels:
-        raise ValueError(f"{name} has {len(entries)} entries, but there are {n_levels} levels below the root.")
+        raise ValueError(
+            f"{name} has {len(entries)} entries, but there are {n_levels} levels below the root."
+        )
     return entries
 
 
 def known_lengths(codes: LevelCodes, level: int) -> tuple[np.ndarray, np.ndarray]:
-    """Lengths in time steps, and labels, of the segments of which both ends and the label are known."""
+    """Lengths in time steps, and sequences, of the segments of which both ends and the label are known."""
     ends, label = codes.ends[level], codes.levels[level].codes
     stops = np.flatnonzero(ends == 1) + 1
     starts = np.concatenate([[0], stops[:-1]])
     unknown = np.concatenate([[0], np.cumsum(ends < 0)])
     is_known = (unknown[stops] == unknown[starts]) & (label[starts] >= 0)
-    return (stops - starts)[is_known], label[starts][is_known]
+    sequence = np.searchsorted(codes.offsets, starts[is_known], side="right") - 1
+    return (stops - starts)[is_known], sequence
 
 
-def explicit_length(lengths: np.ndarray) -> int:
-    """How many durations to make explicit: the longest, or where that is long a quantile of all, up to a cap."""
+def explicit_length(lengths: np.ndarray, weight: np.ndarray, cap: int = _LONG) -> int:
+    """How many durations to make explicit: the longest, or where that is long a weighted quantile, up to a cap."""
     if not len(lengths):
         return _SHORT
     longest = int(lengths.max())
     if longest <= _SHORT:
         return longest
-    return min(max(_SHORT, int(np.ceil(np.quantile(lengths, _QUANTILE)))), _LONG)
+    order = np.argsort(lengths)
+    share = np.cumsum(weight[order])
+    quantile = int(lengths[order][np.searchsorted(share, _QUANTILE * share[-1])])
+    return min(max(_SHORT, quantile), cap)
 
 
 def allowed_children(codes: LevelCodes, above: int) -> np.ndarray:
@@ -214,7 +269,9 @@ def _informative_masks(codes: LevelCodes, levels: Sequence[int]) -> Any:
         yield masks if informative[s] else [np.zeros_like(mask) for mask in masks]
 
 
-def _warm(objective: HierarchyLogLikelihood, shape: HierarchyShape, start: dict[str, Any], n_features: int) -> np.ndarray:
+def _warm(
+    objective: HierarchyLogLikelihood, shape: HierarchyShape, start: dict[str, Any], n_features: int
+) -> np.ndarray:
     """The last solution as a start, provided that it has the same blocks; forbidden moves count as zero."""
     try:
         coef = objective.join(*shape.unblock(start, n_features))
@@ -223,7 +280,9 @@ def _warm(objective: HierarchyLogLikelihood, shape: HierarchyShape, start: dict[
     return np.where(np.isfinite(coef), coef, 0.0)
 
 
-def make_levels(codes: LevelCodes, options: dict[str, list[Any]], segment_bottom: bool, root: bool) -> list[Level]:
+def make_levels(
+    codes: LevelCodes, options: dict[str, list[Any]], weight: np.ndarray, segment_bottom: bool, root: bool
+) -> list[Level]:
     """The levels that carry labels, with durations resolved against the known segments.
 
     Parameters
@@ -232,6 +291,8 @@ def make_levels(codes: LevelCodes, options: dict[str, list[Any]], segment_bottom
     options : dict
         "duration", "max_duration", "segment_features" and "edge_features", each a list with an entry per level
         below the root.
+    weight : ndarray of shape (n_sequences,)
+        A segment counts for durations as its sequence does.
     segment_bottom : bool
     root : bool
         Whether the first labelled level is the root.
@@ -243,13 +304,16 @@ def make_levels(codes: LevelCodes, options: dict[str, list[Any]], segment_bottom
             continue
         k = d - root
         is_step = d == codes.n_levels - 1 and not segment_bottom
-        lengths, _ = known_lengths(codes, d)
+        lengths, sequence = known_lengths(codes, d)
+        counts = weight[sequence] > 0
+        lengths, share = lengths[counts], weight[sequence][counts]
         duration, wish = options["duration"][k], options["max_duration"][k]
         max_duration, has_tail = wish, False
         if is_step:
             max_duration = None
         elif wish == "observed":
-            max_duration, has_tail = explicit_length(lengths), True
+            is_last = d == codes.n_levels - 1
+            max_duration, has_tail = explicit_length(lengths, share, _LONG if is_last else _LONG // 2), True
         elif wish is None and duration == "table":
             max_duration, has_tail = int(lengths.max(initial=1)), True
         levels.append(
@@ -277,8 +341,13 @@ def check_names(names: Any, known: tuple[str, ...], parameter: str, least: int =
     ValueError
         For another name, a repeated one, or too few.
     """
-    given = (names,) if isinstance(names, str) else tuple(names)
-    if len(given) < least or len(set(given)) < len(given) or not set(given) <= set(known):
+    given = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, Iterable) else (names,)
+    if (
+        not all(isinstance(one, str) for one in given)
+        or len(given) < least
+        or len(set(given)) < len(given)
+        or not set(given) <= set(known)
+    ):
         raise ValueError(
             f"{parameter} is {names!r}; expected {'some' if least else 'any'} of {', '.join(map(repr, known))}."
         )

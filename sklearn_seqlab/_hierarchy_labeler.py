@@ -19,11 +19,13 @@ from sklearn_seqlab.objectives import (
     HierarchyShape,
     Level,
     assemble_cliques,
+    choose_engine,
     hierarchy_doubles_per_step,
     linear_scores,
     make_engine,
+    too_large,
 )
-from sklearn_seqlab.sequences import LevelCodes, PackedBatch, encode_levels
+from sklearn_seqlab.sequences import UNSEEN, LevelCodes, PackedBatch, encode_levels
 
 __all__ = ["HierarchyLabeler", "narrow_by"]
 
@@ -42,6 +44,7 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
         tags.target_tags.missing_labels = True
         tags.target_tags.candidate_sets = True
         tags.likelihood = tags.sampling = tags.probabilities = True
+        tags.segments = tags.boundaries = tags.level_marginals = True
         tags.regularisation = "C"
         return tags
 
@@ -127,6 +130,9 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
         batch, known = self._pack_known(X, y_observed)
         shape = self._shape()
         nodes = np.concatenate(self._map_chunks(batch, known, self._node_marginals))
+        np.clip(nodes, 0.0, 1.0, out=nodes)
+        if known is not None:  # differences of sums leave a rounding where nothing is allowed
+            nodes[~narrow_by(known, shape)(0, batch.n_total)[0]] = 0.0
         by_level = [batch.unpack(nodes[:, shape.nodes(d)]) for d, _ in shape.labelled()]
         return [[level[s] for level in by_level] for s in range(batch.n_sequences)]
 
@@ -145,7 +151,10 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
         """
         batch, known = self._pack_known(X, y_observed)
         ends = np.concatenate(self._map_chunks(batch, known, lambda engine: engine.boundaries()), axis=1)
-        ends = ends[self._shape().top_level :]
+        ends = np.clip(ends[self._shape().top_level :], 0.0, 1.0)
+        ends[:, batch.offsets[1:] - 1] = 1.0
+        if known is not None:
+            ends = np.where(known.ends < 0, ends, known.ends)
         return batch.unpack(ends[0] if self._is_flat else np.ascontiguousarray(ends.T))
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
@@ -170,7 +179,11 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
         def work(engine: Any, start: int, stop: int) -> np.ndarray:
             log_z = engine.log_partition()
             engine.raise_if_infeasible(log_z)
-            return engine.narrowed(*narrow(start, stop)).log_partition() - log_z
+            fits = engine.narrowed(*narrow(start, stop)).log_partition() - log_z
+            lost = 4 * np.finfo(float).eps * np.abs(log_z) > 1e-3 * np.maximum(1.0, -fits)
+            if lost.any():
+                raise too_large(engine.cliques.number + int(np.argmax(lost)))
+            return fits
 
         # rounding may leave a difference of equal sums above zero
         return np.minimum(np.concatenate(self._map_chunks(batch, None, work, with_rows=True)), 0.0)
@@ -217,15 +230,17 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
         -------
         score : float
         """
-        level = getattr(self, "score_level", "all")
+        level: Any = getattr(self, "score_level", "all")
         batch = self._pack(X)
-        known = self._encode(y, batch.offsets, name="y", unseen="mark", classes=None)
-        truth = _label_table(known)
-        predicted = self.predict(X)
-        if truth[0].ndim == 2:
-            predicted = [rows if rows.ndim == 2 else rows[:, None] for rows in predicted]
+        known = self._encode(y, batch.offsets, name="y", unseen="mark")
+        found = [rows if rows.ndim == 2 else rows[:, None] for rows in self.predict(X)]
+        classes = self._level_classes()
+        predicted = [
+            np.column_stack([np.searchsorted(c, rows[:, k].astype(c.dtype)) for k, c in enumerate(classes)])
+            for rows in found
+        ]
         chosen = None if level == "all" else level
-        return micro_accuracy_score(truth, predicted, level=chosen, sample_weight=sample_weight)
+        return micro_accuracy_score(_code_tables(known), predicted, level=chosen, sample_weight=sample_weight)
 
     @property
     def _is_single(self) -> bool:
@@ -244,6 +259,10 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
         """Levels and topology, from the fitted attributes."""
         kept, classes = self._structure, self._level_classes()
         levels = [Level(**spec) for spec in kept["levels"]]
+        if len(levels) != len(classes) or (self._is_flat and len(classes) > 1):
+            raise ValueError(
+                f"classes_ has {len(classes)} levels, but the model was fitted with another number."
+            )
         if not kept["has_root"]:
             levels = [Level(1), *levels]
         for k, own in enumerate(classes):
@@ -256,7 +275,7 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
             tuple(levels), children, list(self.transition_mask_), kept["persists"], kept["has_root"]
         )
 
-    def _pack_known(self, X: Any, y_observed: Any) -> tuple[PackedBatch, LevelCodes | None]:
+    def _pack_known(self, X: Any, y_observed: Any) -> tuple[PackedBatch, LevelCodes | None]:  # type: ignore[override]
         batch = self._pack(X)
         if y_observed is None:
             return batch, None
@@ -310,7 +329,13 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
         with_rows: bool = False,
     ) -> list[Any]:
         """``work`` on the engine of each chunk of sequences, on ``n_jobs`` threads."""
+        if self.numerics not in ("auto", "scaled", "log"):
+            raise ValueError(f"numerics is {self.numerics!r}; expected 'auto', 'scaled' or 'log'.")
         shape = self._shape()
+        name = self._structure["engine"]
+        if name not in ("chain", "mixed", "aio"):
+            raise ValueError(f"The engine of a fitted model is {name!r}; expected 'chain', 'mixed' or 'aio'.")
+        choose_engine(shape, name)
         node, tables = shape.unblock(self.coef_, batch.n_features)
         by_feature = np.ascontiguousarray(node.T)
         any_coef = {d: node[place].T for kind, d, place in shape.columns if kind == "any"}
@@ -323,8 +348,8 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
             chunk = Chunk(values, batch.offsets[first : last + 1] - start, first)
             scores = linear_scores(batch.values, by_feature, start, stop)
             cliques = assemble_cliques(shape, scores, any_coef, tables, chunk)
-            engine = make_engine(self._structure["engine"], cliques, self.numerics)
-            engine.raise_if_overflown()
+            cliques.raise_if_overflown()
+            engine = make_engine(name, cliques, self.numerics)
             if narrow is not None:
                 engine = engine.narrowed(*narrow(start, stop))
             return work(engine, start, stop) if with_rows else work(engine)
@@ -335,7 +360,9 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
             return _parallel.run(task, bounds, self.n_jobs)
 
 
-def narrow_by(known: LevelCodes, shape: HierarchyShape) -> Callable[[int, int], tuple[np.ndarray, np.ndarray]]:
+def narrow_by(
+    known: LevelCodes, shape: HierarchyShape
+) -> Callable[[int, int], tuple[np.ndarray, np.ndarray]]:
     """What is allowed and which ends are known in a run of rows, in the terms of the engines."""
     top = shape.top_level
 
@@ -350,13 +377,13 @@ def narrow_by(known: LevelCodes, shape: HierarchyShape) -> Callable[[int, int], 
     return narrow
 
 
-def _label_table(known: LevelCodes) -> list[np.ndarray]:
-    """Labels with None where missing or only candidates are known, per sequence."""
+def _code_tables(known: LevelCodes) -> list[np.ndarray]:
+    """Codes (n_timesteps, n_levels) per sequence: one beyond all where unseen, None where not wholly known."""
     columns = []
     for level in known.levels:
         column = np.empty(len(level.codes), dtype=object)
-        labelled = level.codes >= 0
-        column[labelled] = level.classes[level.codes[labelled]].tolist()
+        stated = (level.codes >= 0) | (level.codes == UNSEEN)
+        column[stated] = np.where(level.codes >= 0, level.codes, level.n_labels)[stated].tolist()
         columns.append(column)
-    table = columns[0] if known.is_flat else np.column_stack(columns)
+    table = np.column_stack(columns)
     return [table[a:b] for a, b in zip(known.offsets[:-1], known.offsets[1:], strict=True)]

@@ -59,6 +59,12 @@ class SequenceTags(Tags):
         ``predict_n_best``.
     max_marginals : bool
         ``decision_function``.
+    segments : bool
+        ``predict_segments``.
+    boundaries : bool
+        ``predict_boundary_proba``.
+    level_marginals : bool
+        ``predict_marginals``.
     keeps_rows : bool
         The fitted estimator holds copies of training rows, as kernel models must.
     """
@@ -70,6 +76,9 @@ class SequenceTags(Tags):
     sampling: bool = False
     n_best: bool = False
     max_marginals: bool = False
+    segments: bool = False
+    boundaries: bool = False
+    level_marginals: bool = False
     keeps_rows: bool = False
 
 

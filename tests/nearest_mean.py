@@ -43,11 +43,16 @@ class NearestMeanLevels(NearestMean):
     """The same for labels of one or several levels, each learnt by itself."""
 
     def fit(self, X, y, sample_weight=None):
-        if not (isinstance(y, list) and y and np.ndim(y[0]) == 2):
+        if not (isinstance(y, list) and y and np.ndim(y[0]) >= 2):
             super().fit(X, y, sample_weight)
             self.levels_ = []
             return self
-        columns = [[np.asarray(labels)[:, level] for labels in y] for level in range(np.shape(y[0])[1])]
+        if len({np.shape(labels)[1:] for labels in y}) > 1 or np.ndim(y[0]) > 2 or np.shape(y[0])[1] == 0:
+            s = int(np.argmax([np.shape(labels)[1:] != np.shape(y[0])[1:] for labels in y]))
+            raise ValueError(f"y[{s}] has another number of levels than y[0].")
+        columns = [
+            [np.asarray(labels, dtype=object)[:, level] for labels in y] for level in range(np.shape(y[0])[1])
+        ]
         self.levels_ = [NearestMean().fit(X, column, sample_weight) for column in columns]
         self._set_input_attributes(pack(X))
         self.classes_ = [model.classes_ for model in self.levels_]
@@ -59,7 +64,10 @@ class NearestMeanLevels(NearestMean):
         columns = zip(*(model.predict(X) for model in self.levels_), strict=True)
         parts = np.empty(len(X), dtype=object)
         for s, levels in enumerate(columns):
-            parts[s] = np.column_stack(levels)
+            kinds = {level.dtype.kind for level in levels}
+            parts[s] = np.column_stack(
+                levels if len(kinds) == 1 else [level.astype(object) for level in levels]
+            )
         return parts
 
     def __sklearn_tags__(self):

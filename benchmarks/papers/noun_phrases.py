@@ -155,7 +155,9 @@ def model(level: str | None) -> HSCRFClassifier:
 
 
 def scores() -> FoldScores:
-    return FoldScores("noun_phrases", ["row", "sentence"], ["right", "found", "true", "iterations", "seconds"])
+    return FoldScores(
+        "noun_phrases", ["row", "sentence"], ["right", "found", "true", "iterations", "seconds"]
+    )
 
 
 def run(options: Any) -> None:

@@ -136,8 +136,8 @@ class SemiCRF(HierarchyLabeler):
     _parameter_constraints: dict = {
         "max_duration": [None, Interval(Integral, 1, None, closed="left"), StrOptions({"observed"})],
         "duration": [StrOptions({"none", "geometric", "gamma", "table"})],
-        "segment_features": ["array-like"],
-        "edge_features": ["array-like"],
+        "segment_features": [list, tuple, StrOptions(set(SEGMENT_FEATURES))],
+        "edge_features": [list, tuple, StrOptions(set(EDGE_FEATURES))],
         "self_transitions": ["boolean", StrOptions({"auto"})],
         "allowed_transitions": [None, StrOptions({"observed"}), dict, "array-like"],
         "C": [Interval(Real, 0, None, closed="neither")],
@@ -241,7 +241,7 @@ class SemiCRF(HierarchyLabeler):
             "segment_features": [segment_features],
             "edge_features": [edge_features],
         }
-        (level,) = make_levels(codes, options, segment_bottom=True, root=False)
+        (level,) = make_levels(codes, options, weight, segment_bottom=True, root=False)
         moves = read_allowed_transitions(self.allowed_transitions, codes.levels[0]).copy()
         np.fill_diagonal(moves, codes.self_transitions[0])
         children = [np.ones((1, level.n_states), dtype=bool)]

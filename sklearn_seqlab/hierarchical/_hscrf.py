@@ -37,8 +37,8 @@ DURATIONS = ("none", "geometric", "gamma", "table")
 
 
 def _has_one_level(estimator: HSCRFClassifier) -> bool:
-    check_is_fitted(estimator)
-    if estimator.n_levels_ > 1:
+    # an unfitted estimator has the method, which then says that it is not fitted
+    if getattr(estimator, "n_levels_", 1) > 1:
         raise AttributeError(
             f"predict_proba needs one level of labels, but there are {estimator.n_levels_}: use predict_marginals."
         )
@@ -166,6 +166,9 @@ class HSCRFClassifier(HierarchyLabeler):
     [['cook', 'chop'], ['rest', 'sit'], ['rest', 'sit']]
     """
 
+    classes_: list[np.ndarray]
+    coef_: dict[str, Any]
+
     _parameter_constraints: dict = {
         "max_duration": [
             None, Interval(Integral, 1, None, closed="left"), StrOptions({"observed"}), list, tuple,
@@ -289,7 +292,7 @@ class HSCRFClassifier(HierarchyLabeler):
             self_transitions=self.self_transitions,
         )
         weight = read_weights(sample_weight, batch.n_sequences)
-        return self._learn(batch, codes, weight, self._make_shape(codes))
+        return self._learn(batch, codes, weight, self._make_shape(codes, weight))
 
     def _learn(
         self, batch: PackedBatch, codes: LevelCodes, weight: np.ndarray, shape: HierarchyShape
@@ -303,7 +306,7 @@ class HSCRFClassifier(HierarchyLabeler):
         self._set_input_attributes(batch)
         self._structure = found.structure(codes)
         self.classes_, self.n_levels_ = list(codes.classes), codes.n_levels
-        self.children_ = shape.children[0 if self.root else 1 :]
+        self.children_ = shape.children[shape.top_level :]
         self.transition_mask_ = shape.transitions
         self.coef_ = found.blocks
         self.transition_coef_ = found.blocks["transition"]
@@ -348,8 +351,8 @@ class HSCRFClassifier(HierarchyLabeler):
             Weights of what training data does not show are small, and not always negative: a little above 0
             prunes them too.
         X, y, sample_weight
-            As in ``fit``. If given, the copy is fitted anew within the topology that is left; else it keeps the
-            weights that are left.
+            As in ``fit``. If given, the copy is fitted anew within the topology that is left, to which what complete
+            labels show is added; else it keeps the weights that are left.
 
         Returns
         -------
@@ -366,37 +369,46 @@ class HSCRFClassifier(HierarchyLabeler):
         model that was trained with all pairs allowed (``children="full"``).
         """
         check_is_fitted(self)
-        children, moves = prunable(self.coef_, self.children_, self.transition_mask_, threshold, self.root)
-        pruned = deepcopy(self) if X is None else clone(self)
+        if isinstance(threshold, bool) or not isinstance(threshold, Real) or np.isnan(threshold):
+            raise ValueError(f"threshold is {threshold!r}; expected a number.")
+        if (X is None) != (y is None):
+            raise ValueError("prune takes X and y both, or neither.")
+        children, moves = prunable(self.coef_, self.children_, self.transition_mask_, float(threshold))
+        shape = self._shape()
         if X is None:
+            pruned = deepcopy(self)
             pruned.children_, pruned.transition_mask_ = children, moves
-            pruned.coef_ = dict(pruned.coef_)
-            pruned.coef_["transition"] = [
-                None if table is None else np.where(mask, table, -np.inf)
-                for table, mask in zip(self._below_root("transition"), moves, strict=True)
-            ]
-            if self.root:
-                pruned.coef_["transition"].insert(0, None)
+            for name, masks in (("initialisation", children), ("ending", children), ("transition", moves)):
+                tables = pruned.coef_[name]
+                first = len(tables) - len(masks)
+                tables[first:] = [
+                    np.where(mask, table, -np.inf) for mask, table in zip(masks, tables[first:], strict=True)
+                ]
             pruned.transition_coef_ = pruned.coef_["transition"]
             return pruned
         batch = pack(X)
-        codes = encode_levels(
-            y,
-            batch.offsets,
-            classes=self.classes_,
-            root=self.root,
-            segment_bottom=self.bottom_persist,
-            self_transitions=tuple(self._structure["self_transitions"]),
-        )
-        shape = self._shape()
-        full = [] if self.root else [np.ones((1, len(self.classes_[0])), dtype=bool)]
-        narrowed = HierarchyShape(shape.levels, full + children, moves, shape.persists, shape.has_root)
-        return pruned._learn(batch, codes, read_weights(sample_weight, batch.n_sequences), narrowed)
+        codes = self._encode(y, batch.offsets, name="y")
+        self._keep_what_is_shown(codes, children, moves)
+        top = [] if shape.has_root else [shape.children[0]]
+        narrowed = HierarchyShape(shape.levels, top + children, moves, shape.persists, shape.has_root)
+        return clone(self)._learn(batch, codes, read_weights(sample_weight, batch.n_sequences), narrowed)
 
-    def _below_root(self, name: str) -> list[Any]:
-        return self.coef_[name][1 if self.root else 0 :]
+    def _keep_what_is_shown(
+        self, codes: LevelCodes, children: list[np.ndarray], moves: list[np.ndarray]
+    ) -> None:
+        """Put back what complete labels show, in place: it may be rare, but it is possible."""
+        complete = np.flatnonzero(codes.is_complete())
+        if not len(complete):
+            return
+        shown = codes.take(complete)
+        for d, mask in enumerate(children):
+            mask |= allowed_children(shown, d) & self.children_[d]
+        first = codes.n_levels - len(moves)
+        for k, mask in enumerate(moves):
+            parent = first + k - 1 if first + k else None
+            mask |= allowed_moves(shown, first + k, parent) & self.transition_mask_[k]
 
-    def _make_shape(self, codes: LevelCodes) -> HierarchyShape:
+    def _make_shape(self, codes: LevelCodes, weight: np.ndarray) -> HierarchyShape:
         n_below = codes.n_levels - self.root
         options = {
             "duration": per_level(self.duration, n_below, "duration", (str,)),
@@ -407,13 +419,15 @@ class HSCRFClassifier(HierarchyLabeler):
         for duration in options["duration"]:
             check_names(duration, DURATIONS, "duration", least=1)
         for wish in options["max_duration"]:
-            if not (wish is None or wish == "observed" or (isinstance(wish, Integral) and wish >= 1)):
-                raise ValueError(f"max_duration holds {wish!r}; expected None, 'observed' or an int of at least 1.")
+            if not (wish is None or wish == "observed" or (isinstance(wish, int | np.integer) and wish >= 1)):
+                raise ValueError(
+                    f"max_duration holds {wish!r}; expected None, 'observed' or an int of at least 1."
+                )
         for names in options["segment_features"]:
             check_names(names, SEGMENT_FEATURES, "segment_features", least=1)
         for names in options["edge_features"]:
             check_names(names, EDGE_FEATURES, "edge_features")
-        levels = make_levels(codes, options, self.bottom_persist, self.root)
+        levels = make_levels(codes, options, weight, self.bottom_persist, self.root)
         children = self._read_children(codes)
         transitions = []
         first = 1 if self.root else 0
@@ -438,9 +452,12 @@ class HSCRFClassifier(HierarchyLabeler):
     def _read_children(self, codes: LevelCodes) -> list[np.ndarray]:
         n_pairs = codes.n_levels - 1
         given = self.children
-        if isinstance(given, list | tuple) and len(given) == n_pairs:
+        is_list = isinstance(given, list | tuple)
+        if is_list and len(given) == n_pairs:
             wishes = list(given)
-        elif isinstance(given, str | Mapping) or n_pairs == 1:
+        elif isinstance(given, str | Mapping) or (
+            n_pairs == 1 and not (is_list and any(isinstance(wish, str | Mapping) for wish in given))
+        ):
             wishes = [given] * n_pairs
         else:
             raise ValueError(f"children has {len(given)} entries, but there are {n_pairs} pairs of levels.")
@@ -459,4 +476,9 @@ def _tuples_per_level(value: Any, n_levels: int, name: str) -> list[tuple[str, .
         return [(value,)] * n_levels
     if all(isinstance(entry, str) for entry in value):
         return [tuple(value)] * n_levels
-    return [(entry,) if isinstance(entry, str) else tuple(entry) for entry in per_level(value, n_levels, name, ())]
+    wrong = [entry for entry in value if not isinstance(entry, str | list | tuple)]
+    if wrong:
+        raise ValueError(f"{name} holds {wrong[0]!r}; expected names or tuples of names.")
+    return [
+        (entry,) if isinstance(entry, str) else tuple(entry) for entry in per_level(value, n_levels, name, ())
+    ]

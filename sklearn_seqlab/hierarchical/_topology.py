@@ -22,7 +22,9 @@ def read_children(wish: Any, above: np.ndarray, below: np.ndarray, level: int) -
     """
     if isinstance(wish, str):
         if wish != "full":
-            raise ValueError(f"children of level {level} is {wish!r}; expected 'observed', 'full', a dict or a mask.")
+            raise ValueError(
+                f"children of level {level} is {wish!r}; expected 'observed', 'full', a dict or a mask."
+            )
         return np.ones((len(above), len(below)), dtype=bool)
     if isinstance(wish, Mapping):
         name = f"children of level {level}"
@@ -44,13 +46,13 @@ def read_children(wish: Any, above: np.ndarray, below: np.ndarray, level: int) -
             )
         mask = mask.copy()
     if not mask.any(axis=1).all():
-        label = above[int(np.argmin(mask.any(axis=1)))]
+        label = above[int(np.argmin(mask.any(axis=1)))].item()
         raise ValueError(f"children of level {level} gives the label {label!r} no child that occurs in y.")
     return mask
 
 
 def prunable(
-    coef: dict[str, Any], children: list[np.ndarray], moves: list[np.ndarray], threshold: float, root: bool
+    coef: dict[str, Any], children: list[np.ndarray], moves: list[np.ndarray], threshold: float
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Children and transitions that are left where improbable ones are dropped.
 
@@ -60,29 +62,29 @@ def prunable(
         ``coef_`` of a model.
     children : list of bool ndarray of shape (n_labels, n_labels below)
     moves : list of bool ndarray of shape (n_labels above, n_labels, n_labels)
-        One per level below the root.
+        One per level below the root; the last ``len(children)`` are those of levels with a labelled parent.
     threshold : float
-    root : bool
-        Whether the first level of labels is the root.
 
     Returns
     -------
     children, moves
-        Masks of the same shapes.
+        Masks of the same shapes. A parent keeps all of its children if all are improbable.
     """
-    first = 1 if root else 0
-    initialisation, transition = coef["initialisation"][first:], coef["transition"][first:]
+    above = len(moves) - len(children)  # 1 under a dummy root, whose children stay
+    n_blocks = len(coef["transition"])
     kept_children, kept_moves = [], []
     for k, mask in enumerate(moves):
-        heavy = mask & (transition[k] > threshold)
-        if k == 0 and not root:  # children of the dummy root stay
+        initialisation, transition = (
+            coef[name][n_blocks - len(moves) + k] for name in ("initialisation", "transition")
+        )
+        heavy = mask & (transition > threshold)
+        if k < above:
             kept_moves.append(heavy)
             continue
-        d = k - 1 if not root else k
-        into = heavy.any(axis=1)  # some transition into the child
-        kept = children[d] & ((initialisation[k] > threshold) | into)
+        below = children[k - above]
+        kept = below & ((initialisation > threshold) | heavy.any(axis=1))
         lonely = ~kept.any(axis=1)
-        kept[lonely] = children[d][lonely]
+        kept[lonely] = below[lonely]
         kept_children.append(kept)
         kept_moves.append(heavy & kept[:, :, None] & kept[:, None, :])
     return kept_children, kept_moves

@@ -7,7 +7,8 @@
 #   is_zero             whether a mass is nothing
 #   lift_row            scores of one step -> masses divided by a gauge; returns the log of the gauge
 #   share               a mass as a probability: divided by the partition function, times a weight
-#   leaf_forward, leaf_backward     the innermost loops over the stacks of one open segment
+#   leaf_open, leaf_begin, leaf_forward, leaf_mass, leaf_backward
+#                       open segments with nothing below them, and the innermost loops over their stacks
 #   block_forward, block_backward   those over the moves among the children of one parent
 #   times_up            as times, but for the outside pass: a product of somethings is never rounded to nothing
 #   raise_steps         the same for the factors of the steps, between the passes
@@ -149,7 +150,7 @@ cdef double forward(
     """
     cdef Py_ssize_t n_upper = s.cut[s.segment_level + 1], leaf = s.cut[s.segment_level]
     cdef Py_ssize_t base = s.cut[s.n_levels - 1]
-    cdef Py_ssize_t t, k, n, i, head = 0, n_open = 0
+    cdef Py_ssize_t t, k, n, i, slot, head = 0, n_open = 0
     cdef bint is_leaf = s.segment_level == s.n_levels - 1
     cdef double *upper = NULL
     cdef double *before = NULL
@@ -161,6 +162,9 @@ cdef double forward(
     cdef double opened, lost = 0.0
     cdef double mass = ZERO
     log_scale[0] = 0.0
+    for n in range(s.n_leaves):
+        s.prefix[n] = ONE
+        s.open_mass[n] = ZERO
     for t in range(r0, r1):
         started = s.started + t * n_upper
         upper = s.ended + t * n_upper
@@ -179,34 +183,45 @@ cdef double forward(
                 sweep_down(s, before, started, s.moved, t, 1, s.segment_level, s.lowest[t], s.highest[t])
             if s.lowest != NULL and s.highest[t] <= s.segment_level:  # whatever was open has ended
                 n_open = 0
+                for n in range(s.n_leaves):
+                    s.open_mass[n] = ZERO
             elif not is_leaf:
+                slot = head
                 for k in range(n_open):
-                    i = s.live[(head + k) % s.max_duration]
-                    cross(s, s.ring + (i % s.max_duration) * s.n_prefixes, s.down, s.moved, t)
+                    cross(s, s.ring + slot * s.n_prefixes, s.down, s.moved, t)
+                    slot = slot + 1 if slot + 1 < s.max_duration else 0
         opened = ZERO
         for n in range(leaf, n_upper):
             opened = plus(opened, started[n])
         if not is_zero(opened):
-            s.live[(head + n_open) % s.max_duration] = t
+            slot = head + n_open if head + n_open < s.max_duration else head + n_open - s.max_duration
+            s.live[slot] = t
             n_open += 1
-            open_segment(s, started, s.ring + (t % s.max_duration) * s.n_prefixes, s.down, s.moved, t)
+            if is_leaf:
+                leaf_open(s, started + leaf, s.ring + slot * s.n_prefixes + base)
+            else:
+                open_segment(s, started, s.ring + slot * s.n_prefixes, s.down, s.moved, t)
         # step t in every open segment
         add(log_scale, &lost, lift_row(s.step + t * s.n_stacks, local, plus(mass, opened), s.n_stacks))
         for n in range(n_upper):
             upper[n] = ZERO
         mass = ZERO
-        for n in range(s.n_leaves * is_leaf):
-            s.down[n] = ZERO
+        if is_leaf:
+            leaf_begin(s, local, head, n_open)
+        slot = head
         for k in range(n_open):
-            i = s.live[(head + k) % s.max_duration]
-            entry = s.ring + (i % s.max_duration) * s.n_prefixes
+            i = s.live[slot]
+            entry = s.ring + slot * s.n_prefixes
+            slot = slot + 1 if slot + 1 < s.max_duration else 0
             duration = s.duration + i * s.duration_stride + (t - i) * s.n_leaves
             if is_leaf:
-                leaf_forward(entry + base, local, duration, upper + leaf, s.down, s.n_leaves)
+                leaf_forward(entry + base, local, duration, upper + leaf, s.n_leaves)
             else:
                 mass = plus(mass, close_segments(s, entry, upper, duration, local, NULL, t))
-        for n in range(s.n_leaves * is_leaf):
-            mass = plus(mass, s.down[n])
+        if is_leaf:
+            for n in range(s.n_leaves):
+                upper[leaf + n] = times(upper[leaf + n], s.prefix[n])
+            mass = leaf_mass(s, head, n_open)
         if s.has_tail:  # segments longer than the longest explicit duration are one mass
             tail = s.tails + t * s.n_stacks
             for n in range(s.n_stacks):
@@ -218,11 +233,15 @@ cdef double forward(
                     tail[n] = s.up[base + n]
         if n_open and t - s.live[head] + 1 == s.max_duration:  # too old to stay explicit
             i = s.live[head]
-            entry = s.ring + (i % s.max_duration) * s.n_prefixes + base
+            entry = s.ring + head * s.n_prefixes + base
             duration = s.duration + i * s.duration_stride + (t - i) * s.n_leaves
-            for n in range(s.n_stacks * s.has_tail):
-                tail[n] = plus(tail[n], times(entry[n], duration[s.leaf[n]]))
-            head = (head + 1) % s.max_duration
+            for n in range(s.n_stacks):
+                opened = times(entry[n], s.prefix[n]) if is_leaf else entry[n]
+                if s.has_tail:
+                    tail[n] = plus(tail[n], times(opened, duration[s.leaf[n]]))
+                if is_leaf:
+                    leaf_expire(s, n, opened)
+            head = head + 1 if head + 1 < s.max_duration else 0
             n_open -= 1
         if s.lowest != NULL and t + 1 < r1 and s.lowest[t + 1] > s.segment_level:  # nothing may end here
             for n in range(n_upper):
@@ -301,6 +320,8 @@ cdef void bind(
     s.inner = &rows[5, 0]
     s.before = &rows[6, 0]
     s.through = &rows[7, 0]
+    s.prefix = &rows[8, 0]
+    s.open_mass = &rows[9, 0]
 
 
 def inside(
@@ -328,7 +349,7 @@ def inside(
     double[:, ::1] tails,                   # OUT   (0 or n_rows, n_stacks)
     double[:, ::1] ring,                    # WORK  (max_duration, n_prefixes)
     Py_ssize_t[::1] live,                   # WORK  (max_duration,)
-    double[:, ::1] rows,                    # WORK  (8, n_prefixes)
+    double[:, ::1] rows,                    # WORK  (10, n_prefixes)
     double[::1] log_z,                      # OUT   (n_sequences,), nats
 ):
     """Mass of all configurations of the chosen sequences, O(n_rows * max_duration * moves of one step)."""

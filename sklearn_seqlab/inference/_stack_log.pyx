@@ -43,8 +43,26 @@ cdef inline double share(double mass, const Shares *p) noexcept nogil:
     return p.weight * exp(mass - p.unit)
 
 
+cdef inline void leaf_open(const Stack *s, const double *started, double *inner) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(s.n_leaves):
+        inner[k] = started[k]
+
+
+cdef inline void leaf_begin(const Stack *s, const double *local, Py_ssize_t head, Py_ssize_t n_open) noexcept nogil:
+    pass
+
+
+cdef inline double leaf_mass(const Stack *s, Py_ssize_t head, Py_ssize_t n_open) noexcept nogil:
+    return 0.0  # no gauge is taken
+
+
+cdef inline void leaf_expire(const Stack *s, Py_ssize_t n, double mass) noexcept nogil:
+    pass
+
+
 cdef inline void leaf_forward(
-    double *inner, const double *local, const double *duration, double *upper, double *open, Py_ssize_t n,
+    double *inner, const double *local, const double *duration, double *upper, Py_ssize_t n,
 ) noexcept nogil:
     cdef Py_ssize_t k
     for k in range(n):

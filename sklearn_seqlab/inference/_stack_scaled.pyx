@@ -28,18 +28,11 @@ cdef extern from *:
     }
 
     static CYTHON_INLINE void seqlab_leaf_forward(
-        double *CYTHON_RESTRICT inner, const double *CYTHON_RESTRICT local,
-        const double *CYTHON_RESTRICT duration, double *CYTHON_RESTRICT upper,
-        double *CYTHON_RESTRICT open, Py_ssize_t n)
+        const double *CYTHON_RESTRICT inner, const double *CYTHON_RESTRICT duration,
+        double *CYTHON_RESTRICT upper, Py_ssize_t n)
     {
         Py_ssize_t k;
-        for (k = 0; k < n; k++) {
-            double x = inner[k] * local[k];
-            x = x < SEQLAB_TINY ? 0.0 : x;  /* arithmetic on denormals is slow, and rounds up at the very end */
-            inner[k] = x;
-            open[k] += x;
-            upper[k] += x * duration[k];
-        }
+        for (k = 0; k < n; k++) upper[k] += inner[k] * duration[k];
     }
 
     static CYTHON_INLINE void seqlab_leaf_backward(
@@ -59,8 +52,8 @@ cdef extern from *:
     }
     """
     double times_up "seqlab_times_up"(double a, double b) noexcept nogil
-    void leaf_forward "seqlab_leaf_forward"(
-        double *inner, const double *local, const double *duration, double *upper, double *open, Py_ssize_t n,
+    void leaf_forward_by "seqlab_leaf_forward"(
+        const double *inner, const double *duration, double *upper, Py_ssize_t n,
     ) noexcept nogil
     void leaf_backward_by "seqlab_leaf_backward"(
         double *run, const double *local, const double *duration, const double *closing,
@@ -103,6 +96,61 @@ cdef inline double lift_row(const double *scores, double *out, double mass, Py_s
         factor = exp(scores[k] - top)
         out[k] = factor * (1.0 / mass) if factor >= TINY else 0.0
     return top + log(mass)
+
+
+# Open segments are held divided by the product of what they have passed since they started, so that a step costs
+# them nothing; the product is multiplied in before it leaves this range.
+cdef double LEAST_PREFIX = 1e-100
+cdef double GREATEST_PREFIX = 1e100
+
+
+cdef inline void leaf_open(const Stack *s, const double *started, double *inner) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(s.n_leaves):
+        # a denormal would round up at its very end, and is slow
+        inner[k] = started[k] / s.prefix[k] if started[k] / s.prefix[k] >= TINY else 0.0
+        s.open_mass[k] += started[k]
+
+
+cdef inline void leaf_begin(const Stack *s, const double *local, Py_ssize_t head, Py_ssize_t n_open) noexcept nogil:
+    cdef Py_ssize_t base = s.n_prefixes - s.n_stacks, k, j
+    cdef double *entry
+    for k in range(s.n_leaves):
+        s.prefix[k] *= local[k]
+        s.open_mass[k] *= local[k]
+        if not LEAST_PREFIX < s.prefix[k] < GREATEST_PREFIX:
+            for j in range(n_open):
+                entry = s.ring + ((head + j) % s.max_duration) * s.n_prefixes + base
+                entry[k] = entry[k] * s.prefix[k] if entry[k] * s.prefix[k] >= TINY else 0.0
+            s.prefix[k] = 1.0
+
+
+cdef inline double leaf_mass(const Stack *s, Py_ssize_t head, Py_ssize_t n_open) noexcept nogil:
+    """All open mass; any positive value is right for the gauge, which this is for."""
+    cdef Py_ssize_t base = s.n_prefixes - s.n_stacks, k, j
+    cdef double mass = 0.0
+    for k in range(s.n_leaves):
+        mass += s.open_mass[k]
+    if mass > 0.0:
+        return mass
+    mass = 0.0  # nothing, or all of it was lost in subtracting what expired
+    for k in range(s.n_leaves):
+        s.open_mass[k] = 0.0
+        for j in range(n_open):
+            s.open_mass[k] += s.ring[((head + j) % s.max_duration) * s.n_prefixes + base + k]
+        s.open_mass[k] *= s.prefix[k]
+        mass += s.open_mass[k]
+    return mass
+
+
+cdef inline void leaf_expire(const Stack *s, Py_ssize_t n, double mass) noexcept nogil:
+    s.open_mass[n] = max(s.open_mass[n] - mass, 0.0)
+
+
+cdef inline void leaf_forward(
+    double *inner, const double *local, const double *duration, double *upper, Py_ssize_t n,
+) noexcept nogil:
+    leaf_forward_by(inner, duration, upper, n)
 
 
 cdef inline double share(double mass, const Shares *p) noexcept nogil:

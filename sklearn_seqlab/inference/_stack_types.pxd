@@ -45,13 +45,15 @@ cdef struct Stack:
     double *ended                   # cut[m + 1]
     double *tails                   # n_stacks: open beyond max_duration after a row
     # workspaces
-    double *ring                    # (max_duration, n_prefixes) open segments
+    double *ring                    # (max_duration, n_prefixes) open segments, a queue
     Py_ssize_t *live                # (max_duration,) their first rows
     double *up                      # (n_prefixes,)
     double *down                    # (n_prefixes,)
     double *moved                   # (n_prefixes,)
     double *before                  # (n_prefixes,)
     double *through                 # (n_prefixes,)
+    double *prefix                  # (n_leaves,) what all open segments are still to be multiplied by
+    double *open_mass               # (n_leaves,) of all open segments together, for the gauge
     # workspaces of the backward pass
     double *outer_end               # (n_prefixes,)
     double *outer_start             # (n_prefixes,)

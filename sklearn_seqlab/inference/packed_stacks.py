@@ -469,7 +469,7 @@ class PackedStacks:
             np.empty((n_rows if len(self.tail) else 0, n_stacks)),
             np.empty((self.max_duration, n_prefixes)),
             np.empty(self.max_duration, dtype=np.intp),
-            np.empty((8, n_prefixes)),
+            np.empty((10, n_prefixes)),
         ]
 
     def _zero_shares(self) -> StackShares:

@@ -52,21 +52,23 @@ class StackLayout:
         moves, first_move, n_moves = [], [], 0
         for d, mask in enumerate(masks):
             first_move.append(np.zeros(len(mask), dtype=np.intp))
-            for s, below in enumerate(mask):
-                u = np.flatnonzero(below)
+            for s, kids_of in enumerate(mask):
+                u = np.flatnonzero(kids_of)
                 first_move[d][s] = n_moves
                 n_moves += len(u) ** 2
-                moves.append(np.column_stack([np.full((len(u) ** 2, 2), (d, s)), np.repeat(u, len(u)), np.tile(u, len(u))]))
+                under = np.full((len(u) ** 2, 2), (d, s))
+                moves.append(np.column_stack([under, np.repeat(u, len(u)), np.tile(u, len(u))]))
         state, parent, begin, end, block, pair, cut = [], [], [], [], [], [], [0]
-        level = [(s,) for s in range(n_roots)]
+        level: list[tuple[int, ...]] = [(s,) for s in range(n_roots)]
         parents = list(range(n_roots))
         first_pair = np.cumsum([0, *(len(p) for p in pairs)])
         for d in range(len(masks) + 1):
             offset = cut[-1] + len(level)
-            below, below_parents = [], []
+            below: list[tuple[int, ...]] = []
+            below_parents: list[int] = []
             for k, stack in enumerate(level):
                 s = stack[-1]
-                kids = np.flatnonzero(masks[d][s]) if d < len(masks) else []
+                kids = np.flatnonzero(masks[d][s]).tolist() if d < len(masks) else []
                 state.append(s)
                 parent.append(parents[k])
                 begin.append(offset + len(below))
@@ -75,9 +77,11 @@ class StackLayout:
                 if d == 0:
                     pair.append(-1)
                 else:
-                    above = stack[-2]
-                    pair.append(first_pair[d - 1] + int(masks[d - 1][:above].sum() + masks[d - 1][above, :s].sum()))
-                below.extend((*stack, int(u)) for u in kids)
+                    above = int(stack[d - 1])
+                    pair.append(
+                        first_pair[d - 1] + int(masks[d - 1][:above].sum() + masks[d - 1][above, :s].sum())
+                    )
+                below.extend((*stack, u) for u in kids)
                 below_parents.extend([cut[-1] + k] * len(kids))
             cut.append(offset)
             if d < len(masks):

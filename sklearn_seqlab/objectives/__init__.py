@@ -11,6 +11,7 @@ from sklearn_seqlab.objectives._hierarchy_likelihood import (
 from sklearn_seqlab.objectives._hierarchy_scores import Chunk, assemble_cliques, duration_curve
 from sklearn_seqlab.objectives._hierarchy_shape import HierarchyShape, Level
 from sklearn_seqlab.objectives._linear import linear_scores, make_features, observed_pairs
+from sklearn_seqlab.objectives._nested_engine import too_large
 from sklearn_seqlab.objectives._penalties import ElasticNet
 
 __all__ = [
@@ -33,4 +34,5 @@ __all__ = [
     "make_engine",
     "make_features",
     "observed_pairs",
+    "too_large",
 ]

@@ -15,7 +15,7 @@ from sklearn_seqlab.inference import PackedStacks
 from sklearn_seqlab.objectives._columns import gather, scatter
 from sklearn_seqlab.objectives._hierarchy_scores import CliqueScores
 from sklearn_seqlab.objectives._hierarchy_shape import HierarchyShape
-from sklearn_seqlab.objectives._nested_engine import NestedEngine
+from sklearn_seqlab.objectives._nested_engine import NestedEngine, too_large
 
 __all__ = ["StackEngine", "choose_engine", "make_engine"]
 
@@ -105,16 +105,21 @@ class StackEngine:
     def forward_backward(self, weight: np.ndarray | None = None) -> tuple[np.ndarray, CliqueScores, int]:
         """Log-partition, weighted probabilities by clique, and how many sequences were redone in the log domain."""
         log_z, shares, n_redone = self.stacks.forward_backward(weight, self.numerics)
+        self._check_sums(log_z, shares.step, weight)
         shape, layout, m = self.shape, self.layout, self.shape.segment_level
         step = np.zeros(self.cliques.step.shape)
         scatter(shares.step, self.nodes, step)
         leaf_states = layout.state[layout.level_slice(m)]
-        duration, tail = [None] * shape.n_levels, [None] * shape.n_levels
-        if self.cliques.duration[m] is not None:
-            duration[m] = np.zeros(self.cliques.duration[m].shape)
-            np.add.at(duration[m], (slice(None), slice(None), leaf_states), shares.duration)
-        if self.cliques.tail[m] is not None:
-            tail[m] = np.bincount(leaf_states, shares.tail, minlength=shape.levels[m].n_states)
+        duration: list[np.ndarray | None] = [None] * shape.n_levels
+        tail: list[np.ndarray | None] = [None] * shape.n_levels
+        own, beyond = self.cliques.duration[m], self.cliques.tail[m]
+        if own is not None:
+            by_state = np.zeros(own.shape)
+            for k, state in enumerate(leaf_states):  # prefixes of one state share its durations
+                by_state[:, :, state] += shares.duration[:, :, k]
+            duration[m] = by_state
+        if beyond is not None:
+            tail[m] = np.bincount(leaf_states, shares.tail, minlength=len(beyond))
         return (
             log_z,
             CliqueScores(
@@ -137,17 +142,20 @@ class StackEngine:
     def boundaries(self) -> np.ndarray:
         """Probability that a segment of each level ends with each step, (n_levels, n_rows)."""
         stacks = self.stacks
-        if stacks.enter.shape[1] < self.layout.n_prefixes:  # what leaves at each row is told apart only if rows have scores of their own
+        if stacks.enter.shape[1] < self.layout.n_prefixes:
+            # what leaves at each row is told apart only if rows have scores of their own
             enter, leave = np.zeros((2, len(stacks.step), self.layout.n_prefixes))
             if len(stacks.enter):
                 enter[:, : stacks.enter.shape[1]] = stacks.enter
                 leave[:, : stacks.leave.shape[1]] = stacks.leave
             stacks = replace(stacks, enter=enter, leave=leave)
         log_z, shares, _ = stacks.forward_backward(None, self.numerics)
-        stacks.raise_if_infeasible(log_z)
+        self._check_sums(log_z, shares.step, None)
+        self.raise_if_infeasible(log_z)
         ends = np.zeros((self.shape.n_levels, len(stacks.step)))
         for d in range(1, self.shape.n_levels):
-            ends[d] = ends[d - 1] + shares.leave[:, self.layout.level_slice(d)].sum(axis=1)
+            ends[d] = shares.leave[:, self.layout.level_slice(d)].sum(axis=1)
+        ends = np.cumsum(ends, axis=0)  # where a level ends those below it do
         ends[:, self.cliques.offsets[1:] - 1] = 1.0
         return np.minimum(ends, 1.0)
 
@@ -161,14 +169,21 @@ class StackEngine:
         return [self._configuration(*draw) for draw in self.stacks.sample(n_samples, random_state)]
 
     def raise_if_infeasible(self, best: np.ndarray) -> None:
+        if np.isnan(best).any():
+            raise too_large(self.cliques.number + int(np.argmax(np.isnan(best))))
         self.stacks.raise_if_infeasible(best)
-
-    def raise_if_overflown(self) -> None:
-        self.stacks.raise_if_overflown()
 
     def explain(self, s: int) -> str:
         """Why a sequence is infeasible."""
         return f"none that is allowed covers time step {self.stacks.first_unexplained(s)}"
+
+    def _check_sums(self, log_z: np.ndarray, step: np.ndarray, weight: np.ndarray | None) -> None:
+        """Set to NaN the sums of sequences whose probabilities do not sum to one: rounding of huge scores."""
+        lengths = np.diff(self.cliques.offsets)
+        expected = np.ones(len(log_z)) if weight is None else weight
+        gap = np.abs(step.sum(axis=1) - np.repeat(expected, lengths))
+        largest = np.maximum.reduceat(gap, self.cliques.offsets[:-1])
+        log_z[(log_z > -np.inf) & ~(largest <= 1e-5 * expected)] = np.nan
 
     def _configuration(self, codes: np.ndarray, highest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         x = np.ascontiguousarray(self.layout.states[codes].T)

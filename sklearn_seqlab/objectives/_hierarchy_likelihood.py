@@ -85,7 +85,7 @@ class HierarchyLogLikelihood:
     is a vector. Others cost a second, narrowed sum in every evaluation. ``spec`` "hscrf" 5, 14 and 15.
     """
 
-    l1 = None
+    l1: np.ndarray | None = None
 
     def __init__(
         self,
@@ -114,7 +114,10 @@ class HierarchyLogLikelihood:
         self.scale = self._scale()
         self.n_redone = 0
         self.parts = self._cut()
-        self._known_gradient = self._sum_known()
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # the solver refuses to start from what is not finite
+            self._known_gradient = self._sum_known()
 
     @property
     def n_sequences(self) -> int:
@@ -132,16 +135,21 @@ class HierarchyLogLikelihood:
     def value_and_gradient(self, coef: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient; the known parts of complete sequences enter as one product."""
         value, gradient = self._loss(coef, self.parts)
-        value -= float(coef @ self._known_gradient)
-        gradient -= self._known_gradient
-        gradient *= self.C
-        return self.penalty.add_smooth(coef, self.C * value, gradient), gradient
+        with np.errstate(over="ignore", invalid="ignore"):  # the solver backs off from what is not finite
+            value -= float(coef @ self._known_gradient)
+            gradient -= self._known_gradient
+            gradient *= self.C
+            return self.penalty.add_smooth(coef, self.C * value, gradient), gradient
 
-    def sequence_value_and_gradient(self, coef: np.ndarray, sequences: np.ndarray) -> tuple[float, np.ndarray]:
+    def sequence_value_and_gradient(
+        self, coef: np.ndarray, sequences: np.ndarray
+    ) -> tuple[float, np.ndarray]:
         """Loss of some sequences alone and its gradient, without penalty, times ``C``; for stochastic solvers."""
         batch = self.batch.take(sequences)
         rows = np.concatenate([np.arange(*self.batch.offsets[s : s + 2]) for s in sequences])
-        allowed, ends = zip(*(self.known.narrow(*self.batch.offsets[s : s + 2]) for s in sequences), strict=True)
+        allowed, ends = zip(
+            *(self.known.narrow(*self.batch.offsets[s : s + 2]) for s in sequences), strict=True
+        )
         one = object.__new__(HierarchyLogLikelihood)
         one.__dict__.update(self.__dict__)
         one.batch, one.weight, one.numbers = batch, self.weight[sequences], self.numbers[sequences]
@@ -168,7 +176,12 @@ class HierarchyLogLikelihood:
         return value, gradient
 
     def _part_loss(
-        self, part: _Part, node: np.ndarray, tables: Tables, any_coef: dict[int, np.ndarray], residual: np.ndarray
+        self,
+        part: _Part,
+        node: np.ndarray,
+        tables: Tables,
+        any_coef: dict[int, np.ndarray],
+        residual: np.ndarray,
     ) -> tuple[float, np.ndarray, dict[int, np.ndarray], int]:
         """Weighted loss of a part, gradients of tables and of "any" weights, sequences redone; fills residuals."""
         out = residual[part.rows]
@@ -179,7 +192,7 @@ class HierarchyLogLikelihood:
         weight = self.weight[part.first : part.last]
         log_z, shares, n_redone = engine.forward_backward(weight)
         if log_z.min() == -np.inf:
-            self._raise_infeasible(part, engine, log_z, f"X[{{}}] has no possible segmentation")
+            self._raise_infeasible(part, engine, log_z, "X[{}] has no possible segmentation")
         value = float(weight @ log_z)
         table, any_gradient = self._gradient_parts(shares, part, out)
         if part.partial:
@@ -240,7 +253,9 @@ class HierarchyLogLikelihood:
         return gradient
 
     def _any_levels(self) -> list[tuple[int, int]]:
-        return [(level, place.stop - place.start) for kind, level, place in self.shape.columns if kind == "any"]
+        return [
+            (level, place.stop - place.start) for kind, level, place in self.shape.columns if kind == "any"
+        ]
 
     def _any_coef(self, node: np.ndarray) -> dict[int, np.ndarray]:
         matrix = node.reshape(self.batch.n_features, self.shape.n_columns)
@@ -278,7 +293,9 @@ class HierarchyLogLikelihood:
         """Unit of each coefficient: the root mean square of the nonzero values of its feature."""
         scale = np.ones(self.n_coef)
         scale[: self.features.n_coef] = self.features.repeat(typical_sizes(self.batch.values))
-        return np.maximum(np.hypot(scale, np.sqrt(self.penalty.penalised / self.size)), np.finfo(float).tiny ** 0.25)
+        return np.maximum(
+            np.hypot(scale, np.sqrt(self.penalty.penalised / self.size)), np.finfo(float).tiny ** 0.25
+        )
 
     def _run(self, function: Any, tasks: Any) -> list[Any]:
         return _parallel.run(function, tasks, self.n_jobs)
@@ -298,4 +315,6 @@ def _fixed(allowed: Any, ends: Any, rows: np.ndarray) -> KnownConfiguration:
     """What is known of sequences that were taken out of a batch."""
     joined_allowed = None if allowed[0] is None else np.concatenate(allowed)
     joined_ends = None if ends[0] is None else np.concatenate(ends, axis=1)
-    return KnownConfiguration(lambda start, stop: (joined_allowed, joined_ends), np.zeros(len(allowed), dtype=bool))
+    return KnownConfiguration(
+        lambda start, stop: (joined_allowed, joined_ends), np.zeros(len(allowed), dtype=bool)
+    )

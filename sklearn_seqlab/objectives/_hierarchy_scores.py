@@ -19,6 +19,10 @@ from sklearn_seqlab.objectives._segment_any import add_any_gradient, add_any_sco
 __all__ = ["CliqueScores", "Occurrences", "add_column_shares", "assemble_cliques", "table_shares"]
 
 
+# Sums below this leave room for products and differences of a few of them.
+_LARGEST_SUM = 1e307
+
+
 @dataclass(frozen=True, eq=False)
 class CliqueScores:
     """Scores of a chunk of sequences by clique, in nats; or weighted probabilities in the same shapes.
@@ -56,6 +60,34 @@ class CliqueScores:
     ending: np.ndarray
     move: np.ndarray
     number: int = 0
+
+    def raise_if_overflown(self) -> None:
+        """Raise for scores that double precision cannot hold, or whose sums it cannot, naming the sequence."""
+        bound = np.zeros(len(self.step))  # what the cliques of a row may add to a sum
+        for part in (self.step, self.first, self.last, self.enter, self.leave):
+            if part is not None:
+                bound += self.shape.n_levels * _largest(part)
+        for part, tail in zip(self.duration, self.tail, strict=True):
+            if part is not None:
+                bound += _largest(part.reshape(len(part), -1))
+            if tail is not None:
+                bound += _largest(tail[None])
+        for part in (self.initialisation, self.ending, self.move):
+            bound += 2 * _largest(np.where(part == -np.inf, 0.0, part)[None])
+        if not bound.max() < np.inf:
+            row = int(np.argmin(bound < np.inf))
+            s = int(np.searchsorted(self.offsets, row, side="right")) - 1
+            raise ValueError(
+                f"The scores of sequence {self.number + s} at time step {row - self.offsets[s]} are beyond double "
+                "precision: features are too large for their coefficients."
+            )
+        sums = np.add.reduceat(bound, self.offsets[:-1])
+        if not sums.max() < _LARGEST_SUM:
+            s = int(np.argmin(sums < _LARGEST_SUM))
+            raise ValueError(
+                f"The scores of sequence {self.number + s} sum to more than double precision holds: features are too "
+                "large for their coefficients."
+            )
 
 
 class Occurrences:
@@ -181,7 +213,7 @@ def add_column_shares(
     any_out : dict of ndarray of shape (n_features, n_states)
     """
     shape = shares.shape
-    sources = {
+    sources: dict[str, list[np.ndarray | None]] = {
         "sum": [shares.step],
         "start": [shares.first, shares.enter],
         "end": [shares.last, shares.leave],
@@ -189,11 +221,11 @@ def add_column_shares(
         "transition": [shares.enter],
         "ending": [shares.last],
     }
-    for kind, parts in sources.items():
-        columns, nodes = shape.columns_of(kind)
-        for part in parts:
-            if len(columns) and part is not None:
-                out[:, columns] += part[:, nodes]
+    for name, cliques in sources.items():
+        columns, nodes = shape.columns_of(name)
+        for clique in cliques:
+            if len(columns) and clique is not None:
+                out[:, columns] += clique[:, nodes]
     for kind, level, place in shape.columns:
         share = shares.duration[level]
         if kind == "mean" and share is not None:
@@ -219,7 +251,7 @@ def table_shares(shares: CliqueScores, chunk: Chunk) -> np.ndarray:
                 log += beyond / len(by_length)
             durations[d] = log[:, None]
         else:
-            table = np.zeros((level.n_states, level.max_duration + level.has_tail))
+            table = np.zeros((level.n_states, int(level.max_duration or 0) + level.has_tail))
             table[:, : len(by_length)] = by_length.T
             if beyond is not None:
                 table[:, -1] = beyond
@@ -285,6 +317,13 @@ def _spread_means(share: np.ndarray, chunk: Chunk) -> np.ndarray:
         inside = chunk.n_rows - n + 1
         change[n:] -= part[:inside] if inside > 0 else 0.0
     return np.cumsum(change, axis=0)[:-1]
+
+
+def _largest(part: np.ndarray) -> np.ndarray:
+    """Largest absolute value of each row; NaN where there is one."""
+    if not part.shape[1]:
+        return np.zeros(len(part))
+    return np.maximum(part.max(axis=1), -part.min(axis=1))
 
 
 def _add(shape: HierarchyShape, scores: np.ndarray, out: np.ndarray, kind: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ __all__ = ["HierarchyShape", "Level", "Tables"]
 
 # Columns of the feature weights, by where their product with the input row counts.
 SEGMENT_KINDS = ("sum", "mean", "any")
+DURATIONS = ("none", "geometric", "gamma", "table")
 EDGE_KINDS = ("start", "end", "initialisation", "transition", "ending")
 
 
@@ -43,6 +45,24 @@ class Level:
     has_tail: bool = False
     segment_features: tuple[str, ...] = ("sum",)
     edge_features: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what is no level: a damaged file must not pass for another model."""
+        longest, features = self.max_duration, (self.segment_features, self.edge_features)
+        is_sound = (
+            _is_size(self.n_states)
+            and all(isinstance(flag, bool | np.bool_) for flag in (self.is_step, self.has_tail))
+            and self.duration in DURATIONS
+            and (longest is None or _is_size(longest))
+            and not (self.has_tail and longest is None)
+            and not (self.is_step and longest is not None)
+            and all(
+                set(own) <= set(kinds)
+                for own, kinds in zip(features, (SEGMENT_KINDS, EDGE_KINDS), strict=True)
+            )
+        )
+        if not is_sound:
+            raise ValueError(f"{self} is no level of a model of segments.")
 
     @property
     def is_explicit(self) -> bool:
@@ -115,6 +135,23 @@ class HierarchyShape:
     transitions: list[np.ndarray]
     persists: bool = False
     has_root: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse masks that do not fit the levels: a damaged file must not pass for another model."""
+        n_levels, sizes = len(self.levels), [level.n_states for level in self.levels]
+        if n_levels < 2 or (not self.has_root and sizes[0] != 1):
+            raise ValueError(f"Levels of {sizes} states are no hierarchy below a root.")
+        if [level.is_step for level in self.levels] != [False] * (n_levels - 1) + [not self.persists]:
+            raise ValueError(
+                "Only the last level has segments of one step each, and unless it persists all are so."
+            )
+        for name, masks, shapes in (
+            ("children", self.children, [(n, m) for n, m in pairwise(sizes)]),
+            ("transitions", self.transitions, [(n, m, m) for n, m in pairwise(sizes)]),
+        ):
+            found = [(np.shape(mask), np.asarray(mask).dtype) for mask in masks]
+            if found != [(shape, np.dtype(bool)) for shape in shapes]:
+                raise ValueError(f"The masks of {name} are {found}; expected bool of shapes {shapes}.")
 
     @property
     def n_levels(self) -> int:
@@ -270,19 +307,19 @@ class HierarchyShape:
             name = block_name(part.kind)
             blocks.setdefault(name, [None] * (self.n_levels - top))[part.level - top] = node[part.place]
         for d, level in enumerate(self.levels):
+            parts = {"duration": tables.durations[d]}
             if level.duration != "none" and d > 0:
-                blocks.setdefault("bias", [None] * (self.n_levels - top))[d - top] = tables.bias[self.nodes(d)]
-                if not level.is_step:
-                    own = tables.segment[self.nodes(d)]
-                    blocks.setdefault("segment_bias", [None] * (self.n_levels - top))[d - top] = own
-            if tables.durations[d] is not None:
-                blocks.setdefault("duration", [None] * (self.n_levels - top))[d - top] = tables.durations[d]
+                parts["bias"] = tables.bias[self.nodes(d)]
+                parts["segment_bias"] = None if level.is_step else tables.segment[self.nodes(d)]
+            for name, values in parts.items():
+                if values is not None:
+                    blocks.setdefault(name, [None] * (self.n_levels - top))[d - top] = values
         for d in range(1, self.n_levels):
             above, own = self.levels[d - 1].n_states, self.levels[d].n_states
             pairs, moves = self._pairs(d), self.layout.moves[0] == d - 1
-            for name, values in (("initialisation", tables.initialisation), ("ending", tables.ending)):
+            for name, scores in (("initialisation", tables.initialisation), ("ending", tables.ending)):
                 table = np.full((above, own), -np.inf)
-                table[self.layout.pairs[1, pairs], self.layout.pairs[2, pairs]] = values[pairs]
+                table[self.layout.pairs[1, pairs], self.layout.pairs[2, pairs]] = scores[pairs]
                 blocks.setdefault(name, [None] * (self.n_levels - top))[d - top] = table
             table = np.full((above, own, own), -np.inf)
             table[tuple(self.layout.moves[1:, moves])] = tables.move[moves]
@@ -298,6 +335,11 @@ class HierarchyShape:
             If a block is missing or has another shape, as in a damaged file.
         """
         top = self.top_level
+        kinds = [block_name(part.kind) for part in self.columns]
+        table_blocks = {"gamma": "duration", "table": "duration", "segment": "segment_bias"}
+        kinds += [table_blocks.get(part.kind, part.kind) for part in self.table_parts]
+        if strange := sorted(set(blocks) - set(kinds)):
+            raise ValueError(f"coef_ has a block {strange[0]!r}, which the model has no use for.")
         node = np.empty((self.n_columns, n_features))
         for part in self.columns:
             shape = (self.levels[part.level].n_states, n_features)
@@ -350,6 +392,10 @@ class HierarchyShape:
 
     def _moves(self, level: int) -> np.ndarray:
         return np.flatnonzero((self.layout.moves[0] == level - 1) & self.allowed_moves)
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)
 
 
 def block_name(kind: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,15 +14,24 @@ from sklearn_seqlab.inference import NestedSegments
 from sklearn_seqlab.objectives._hierarchy_scores import CliqueScores
 from sklearn_seqlab.objectives._hierarchy_shape import HierarchyShape
 
-__all__ = ["NestedEngine"]
+__all__ = ["NestedEngine", "too_large"]
 
 
 class NestedEngine:
     """Any combination of levels; time up to cubic in the sequence. The verbs are those of ``StackEngine``."""
 
-    def __init__(self, cliques: CliqueScores, numerics: str = "auto"):
+    def __init__(self, cliques: CliqueScores, numerics: Any = "auto"):
         self.cliques, self.numerics, self.shape = cliques, numerics, cliques.shape
         offsets = cliques.offsets
+        # every configuration has one state per step and level: what all states share only costs digits
+        top_scores = [
+            cliques.step[:, cliques.shape.nodes(d)].max(axis=1) for d in range(cliques.shape.n_levels)
+        ]
+        shared = np.add.reduce(top_scores)
+        cliques = replace(
+            cliques, step=cliques.step - np.repeat(np.transpose(top_scores), _sizes(cliques.shape), axis=1)
+        )
+        self.shifts = np.add.reduceat(shared, offsets[:-1])
         self.hierarchies = [
             _hierarchy(cliques, int(offsets[s]), int(offsets[s + 1]), cliques.number + s)
             for s in range(len(offsets) - 1)
@@ -31,12 +42,15 @@ class NestedEngine:
         other.__dict__.update(self.__dict__)
         other.hierarchies = []
         for hierarchy, rows in self._each():
-            masks = None if allowed is None else [allowed[rows, self.shape.nodes(d)] for d in range(self.shape.n_levels)]
+            masks = None
+            if allowed is not None:
+                masks = [allowed[rows, self.shape.nodes(d)] for d in range(self.shape.n_levels)]
             other.hierarchies.append(hierarchy.narrowed(masks, None if ends is None else ends[:, rows]))
         return other
 
     def log_partition(self) -> np.ndarray:
-        return np.array([hierarchy.log_partition(self.numerics) for hierarchy in self.hierarchies])
+        sums = [hierarchy.log_partition(self.numerics) for hierarchy in self.hierarchies]
+        return self.shifts + np.array(sums)
 
     def forward_backward(self, weight: np.ndarray | None = None) -> tuple[np.ndarray, CliqueScores, int]:
         log_z, n_redone = np.full(len(self.hierarchies), -np.inf), 0
@@ -46,52 +60,89 @@ class NestedEngine:
                 log_z[s], found = hierarchy.forward_backward(self.numerics)
             except InfeasibleSequenceError:
                 continue
+            if not _is_normalised(found):
+                log_z[s] = np.nan
+                continue
             n_redone += found.redone
             _add_shares(shares, found, rows, 1.0 if weight is None else float(weight[s]))
-        return log_z, shares, n_redone
+        return self.shifts + log_z, shares, n_redone
 
     def boundaries(self) -> np.ndarray:
         """Probability that a segment of each level ends with each step, (n_levels, n_rows)."""
-        return np.concatenate([h.forward_backward(self.numerics)[1].ends for h in self.hierarchies], axis=1)
+        ends = []
+        for hierarchy in self.hierarchies:
+            _, found = self._named(hierarchy.forward_backward, self.numerics)
+            if not _is_normalised(found):
+                raise too_large(hierarchy.first)
+            ends.append(found.ends)
+        return np.concatenate(ends, axis=1)
 
     def viterbi(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        found = [hierarchy.viterbi() for hierarchy in self.hierarchies]
+        found = [self._named(hierarchy.viterbi) for hierarchy in self.hierarchies]
         x, e = (np.concatenate([f[k] for f in found], axis=1) for k in (0, 1))
-        return x, e, np.array([f[2] for f in found])
+        return x, e, self.shifts + np.array([f[2] for f in found])
 
     def sample(self, n_samples: int, random_state: Any) -> list[tuple[np.ndarray, np.ndarray]]:
         random = check_random_state(random_state)
-        draws = [hierarchy.sample(n_samples, random) for hierarchy in self.hierarchies]
+        draws = [self._named(hierarchy.sample, n_samples, random) for hierarchy in self.hierarchies]
         return [
-            tuple(np.concatenate([draw[k][part] for draw in draws], axis=1) for part in (0, 1))
+            (
+                np.concatenate([draw[k][0] for draw in draws], axis=1),
+                np.concatenate([draw[k][1] for draw in draws], axis=1),
+            )
             for k in range(n_samples)
         ]
 
     def raise_if_infeasible(self, best: np.ndarray) -> None:
         for hierarchy, value in zip(self.hierarchies, best, strict=True):
-            hierarchy.raise_if_infeasible(float(value))
-
-    def raise_if_overflown(self) -> None:
-        for hierarchy in self.hierarchies:
-            parts = (*hierarchy.persistence, *hierarchy.initialisation, *hierarchy.transition, *hierarchy.ending)
-            if not all(part.max() < np.inf for part in parts):
-                raise ValueError(
-                    f"The scores of sequence {hierarchy.first} are beyond double precision: features are too large "
-                    "for their coefficients."
-                )
+            if np.isnan(value):
+                raise too_large(hierarchy.first)
+            self._named(hierarchy.raise_if_infeasible, float(value))
 
     def explain(self, s: int) -> str:
         """Why a sequence is infeasible."""
         try:
             self.hierarchies[s].raise_if_infeasible(-np.inf)
         except InfeasibleSequenceError as error:
-            return str(error).split(": ", 1)[-1].rstrip(".")
+            return self._in_terms_of_labels(str(error).split(": ", 1)[-1].rstrip("."))
         return "its parts contradict each other"
+
+    def _named(self, function: Any, *arguments: Any) -> Any:
+        """Call, and tell an infeasible sequence in terms of labels."""
+        try:
+            return function(*arguments)
+        except InfeasibleSequenceError as error:
+            raise InfeasibleSequenceError(self._in_terms_of_labels(str(error))) from None
+
+    def _in_terms_of_labels(self, message: str) -> str:
+        """Levels as users count them, without a dummy root."""
+        top = self.shape.top_level
+        return re.sub(
+            r"level (\d+)", lambda found: f"level {int(found[1]) - top}", message.replace("level 0: ", "")
+        )
 
     def _each(self) -> Any:
         offsets = self.cliques.offsets
         for s, hierarchy in enumerate(self.hierarchies):
             yield hierarchy, slice(int(offsets[s]), int(offsets[s + 1]))
+
+
+def too_large(sequence: int) -> ValueError:
+    """What to raise where rounding leaves nothing of probabilities."""
+    return ValueError(
+        f"The scores of sequence {sequence} are so large that their sums lose their digits: features are too large for "
+        "their coefficients."
+    )
+
+
+def _is_normalised(found: Any) -> bool:
+    """Whether the probabilities of the states of each step sum to one, which rounding of huge scores breaks."""
+    return all(bool((np.abs(state.sum(axis=1) - 1.0) < 1e-5).all()) for state in found.state)
+
+
+def _sizes(shape: HierarchyShape) -> list[int]:
+    """Numbers of states by level."""
+    return [level.n_states for level in shape.levels]
 
 
 def _hierarchy(cliques: CliqueScores, start: int, stop: int, number: int) -> NestedSegments:
@@ -145,7 +196,9 @@ def _band(cliques: CliqueScores, d: int, start: int, n_steps: int) -> np.ndarray
     return band
 
 
-def _per_step(table: np.ndarray, by_node: np.ndarray | None, rows: slice, own: slice, n_steps: int) -> np.ndarray:
+def _per_step(
+    table: np.ndarray, by_node: np.ndarray | None, rows: slice, own: slice, n_steps: int
+) -> np.ndarray:
     scores = np.repeat(table[None], n_steps, axis=0)
     if by_node is not None:
         scores += by_node[rows, own][:, None, :]

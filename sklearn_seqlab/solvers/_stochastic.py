@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from sklearn_seqlab.solvers._outcome import SolverOutcome
+from sklearn_seqlab.solvers._stopping import check_start
 
 __all__ = ["stochastic"]
 
@@ -60,6 +61,11 @@ def stochastic(
     -------
     outcome : SolverOutcome
 
+    Raises
+    ------
+    ValueError
+        If the objective is not finite at the start.
+
     Notes
     -----
     Works on ``coef * scale``. Bottou, "Large-scale machine learning with stochastic gradient descent", 2010;
@@ -67,7 +73,8 @@ def stochastic(
     """
     random = check_random_state(random_state)
     callback = callback or (lambda iteration, value: None)
-    value = objective.value_and_gradient(start)[0]
+    value, gradient = objective.value_and_gradient(start)
+    check_start(value, float(np.abs(gradient / objective.scale).max()))
     outcome = SolverOutcome(start.copy(), value, 0, False, "", [value])
     run = _Run(objective, start, method, batch_size)
     try:

@@ -32,7 +32,9 @@ __all__ = [
     "has_target",
     "hide",
     "make_check_data",
+    "make_level_data",
     "object_array",
+    "only_classes",
     "responses",
     "snapshot",
     "tight",
@@ -45,6 +47,9 @@ VERBS = {
     "sampling": "sample",
     "n_best": "predict_n_best",
     "max_marginals": "decision_function",
+    "segments": "predict_segments",
+    "boundaries": "predict_boundary_proba",
+    "level_marginals": "predict_marginals",
 }
 """Which tag promises which method."""
 
@@ -138,6 +143,29 @@ def make_check_data(
     last = y[int(np.argmax(lengths))]
     last[: min(len(labels), len(last))] = np.asarray(labels)[: len(last)]
     return X, y
+
+
+def make_level_data(estimator: Any, **options: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """The same with labels of two levels, (n_timesteps, 2): a parent for each label, one of two for "b".
+
+    ``options`` are those of ``make_check_data``.
+    """
+    X, y = make_check_data(estimator, **options)
+    tables = []
+    for labels in y:
+        # a "b" belongs to what came before it, so that the two levels are not one
+        decided = np.maximum.accumulate(np.where(labels == "b", 0, np.arange(len(labels))))
+        parent = np.where(labels[decided] == "c", "z", "x")
+        tables.append(np.column_stack([parent, labels]))
+    return X, tables
+
+
+def only_classes(model: Any) -> np.ndarray:
+    """``classes_`` of a model fitted on labels of one level, which models of several levels hold in a list."""
+    if get_tags(model).target_tags.multi_level and isinstance(model.classes_, list):
+        assert len(model.classes_) == 1, f"classes_ has {len(model.classes_)} levels after labels of one."
+        return model.classes_[0]
+    return model.classes_
 
 
 def fresh(estimator: Any, **params: Any) -> Any:

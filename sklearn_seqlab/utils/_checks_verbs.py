@@ -13,10 +13,10 @@ from sklearn_seqlab.utils._check_tools import (
     assert_same,
     check,
     fitted,
-    fresh,
     has,
     has_parameter,
     make_check_data,
+    only_classes,
 )
 
 _N_STEPS = 3
@@ -25,8 +25,8 @@ _N_STEPS = 3
 def _enumerated(model: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A tiny sequence, the codes of all its labellings, and their probabilities under ``log_likelihood``."""
     X, _ = make_check_data(model, lengths=[_N_STEPS], seed=5)
-    codes = np.array(list(product(range(len(model.classes_)), repeat=_N_STEPS)))
-    log_p = model.log_likelihood(X * len(codes), list(model.classes_[codes]))
+    codes = np.array(list(product(range(len(only_classes(model))), repeat=_N_STEPS)))
+    log_p = model.log_likelihood(X * len(codes), list(only_classes(model)[codes]))
     return X[0], codes, np.exp(log_p)
 
 
@@ -34,15 +34,15 @@ def _enumerated(model: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def check_probabilities_are_probabilities(estimator: Any) -> None:
     model, X, y = fitted(estimator)
     for s, proba in enumerate(model.predict_proba(X)):
-        shape = (len(X[s]), len(model.classes_))
+        shape = (len(X[s]), len(only_classes(model)))
         assert proba.shape == shape, f"predict_proba has shape {proba.shape}, not {shape}."
         assert proba.min() >= 0 and proba.max() <= 1 + 1e-12, "A probability is outside [0, 1]."
         assert np.allclose(proba.sum(axis=1), 1), "The probabilities of a step do not sum to one."
     # columns in the order of classes_: the true label is more probable than chance
-    codes = np.searchsorted(model.classes_, np.concatenate(y))
+    codes = np.searchsorted(only_classes(model), np.concatenate(y))
     proba = np.concatenate(model.predict_proba(X))
     mean = proba[np.arange(len(codes)), codes].mean()
-    assert mean > 1 / len(model.classes_), (
+    assert mean > 1 / len(only_classes(model)), (
         f"The mean probability of true training labels is {mean:.2f}, no better than chance: are the columns "
         "of predict_proba in the order of classes_?"
     )
@@ -51,7 +51,7 @@ def check_probabilities_are_probabilities(estimator: Any) -> None:
 @check(has("probabilities"), has_parameter("decoding"))
 def check_marginal_decoding(estimator: Any) -> None:
     model, X, _ = fitted(estimator, decoding="marginal")
-    expected = [model.classes_[proba.argmax(axis=1)] for proba in model.predict_proba(X)]
+    expected = [only_classes(model)[proba.argmax(axis=1)] for proba in model.predict_proba(X)]
     message = "decoding='marginal' is not the most probable label of each step."
     assert_same(model.predict(X), expected, message)
 
@@ -59,7 +59,7 @@ def check_marginal_decoding(estimator: Any) -> None:
 @check(has("pairwise"))
 def check_pairwise_probabilities(estimator: Any) -> None:
     model, X, _ = fitted(estimator)
-    n_labels = len(model.classes_)
+    n_labels = len(only_classes(model))
     proba = model.predict_proba(X)
     for s, pairs in enumerate(model.predict_pairwise(X)):
         shape = (len(X[s]) - 1, n_labels, n_labels)
@@ -85,7 +85,7 @@ def check_likelihood_is_normalised(estimator: Any) -> None:
 def check_partial_likelihood_sums_completions(estimator: Any) -> None:
     model, _, _ = fitted(estimator)
     x, codes, p = _enumerated(model)
-    classes = model.classes_
+    classes = only_classes(model)
     first, second = classes[0].item(), classes[1].item()
     cases: dict[str, tuple[list[Any], np.ndarray]] = {
         "one known label": ([first, None, None], codes[:, 0] == 0),
@@ -107,7 +107,7 @@ def check_probabilities_are_marginals(estimator: Any) -> None:
     model, _, _ = fitted(estimator)
     x, codes, p = _enumerated(model)
     expected = np.array(
-        [[p[codes[:, t] == k].sum() for k in range(len(model.classes_))] for t in range(_N_STEPS)]
+        [[p[codes[:, t] == k].sum() for k in range(len(only_classes(model)))] for t in range(_N_STEPS)]
     )
     message = "predict_proba is not the sum of the probabilities of all labellings"
     assert_close(list(model.predict_proba([x])), [expected], message)
@@ -117,7 +117,7 @@ def check_probabilities_are_marginals(estimator: Any) -> None:
 def check_map_decoding_is_most_probable(estimator: Any) -> None:
     model, _, _ = fitted(estimator, decoding="map")
     x, codes, p = _enumerated(model)
-    found = np.searchsorted(model.classes_, model.predict([x])[0])
+    found = np.searchsorted(only_classes(model), model.predict([x])[0])
     value = p[(codes == found).all(axis=1)][0]
     assert value >= p.max() - 1e-9, (
         f"predict gives a labelling of probability {value}; the best has {p.max()}."
@@ -159,9 +159,9 @@ def check_decision_function_agrees_with_predict(estimator: Any) -> None:
     model, X, _ = fitted(estimator, decoding="map")
     expected = model.predict(X)
     for s, scores in enumerate(model.decision_function(X)):
-        shape = (len(X[s]), len(model.classes_))
+        shape = (len(X[s]), len(only_classes(model)))
         assert scores.shape == shape, f"decision_function has shape {scores.shape}, not {shape}."
-        best = scores[np.arange(len(scores)), np.searchsorted(model.classes_, expected[s])]
+        best = scores[np.arange(len(scores)), np.searchsorted(only_classes(model), expected[s])]
         assert np.allclose(best, scores.max(axis=1)), (
             "The path of predict is not the best of decision_function."
         )
@@ -177,7 +177,7 @@ def check_sampling(estimator: Any) -> None:
         assert [len(labels) for labels in draw] == [len(values) for values in X], (
             "A draw has other lengths than X."
         )
-        assert set(np.concatenate(draw).tolist()) <= set(model.classes_.tolist()), (
+        assert set(np.concatenate(draw).tolist()) <= set(only_classes(model).tolist()), (
             "A draw holds unknown labels."
         )
     again = model.sample(X, n_samples=3, random_state=7)
@@ -195,18 +195,7 @@ def check_samples_follow_the_probabilities(estimator: Any) -> None:
     draws = model.sample(X[:4], n_samples=n_samples, random_state=0)
     for s, proba in enumerate(model.predict_proba(X[:4])):
         labels = np.array([draw[s] for draw in draws])
-        share = (labels[:, :, None] == model.classes_).mean(axis=0)
+        share = (labels[:, :, None] == only_classes(model)).mean(axis=0)
         gap = np.abs(share - proba).max()
         # five standard deviations of a share
         assert gap < 5 * 0.5 / np.sqrt(n_samples), f"Shares among draws miss the probabilities by {gap:.2f}."
-
-
-@check(lambda estimator: get_tags(estimator).target_tags.multi_level)
-def check_labels_of_several_levels(estimator: Any) -> None:
-    X, y = make_check_data(estimator)
-    levels = [np.column_stack([np.where(labels == "c", "z", "x"), labels]) for labels in y]
-    model = fresh(estimator).fit(X, levels)
-    for s, labels in enumerate(model.predict(X)):
-        assert labels.shape == (len(X[s]), 2), f"predict has shape {labels.shape} after y of two levels."
-    flat = fresh(estimator).fit(X, y).predict(X)
-    assert all(labels.ndim == 1 for labels in flat), "predict is not 1-D after y of one level."

@@ -16,6 +16,7 @@ from sklearn_seqlab.utils import (
     _checks_fit,
     _checks_input,
     _checks_labels,
+    _checks_levels,
     _checks_search,
     _checks_state,
     _checks_verbs,
@@ -24,7 +25,15 @@ from sklearn_seqlab.utils._check_tools import all_checks
 
 __all__ = ["check_sequence_estimator", "sequence_estimator_checks"]
 
-_IN_ORDER = (_checks_fit, _checks_input, _checks_labels, _checks_verbs, _checks_state, _checks_search)
+_IN_ORDER = (
+    _checks_fit,
+    _checks_input,
+    _checks_labels,
+    _checks_verbs,
+    _checks_levels,
+    _checks_state,
+    _checks_search,
+)
 
 
 def check_sequence_estimator(estimator: Any) -> None:

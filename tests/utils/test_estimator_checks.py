@@ -12,7 +12,7 @@ from sklearn.exceptions import SkipTestWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from sklearn_seqlab import LinearChainCRF, StepwiseClassifier
+from sklearn_seqlab import HSCRFClassifier, LinearChainCRF, SemiCRF, StepwiseClassifier
 from sklearn_seqlab.sequences import pack
 from sklearn_seqlab.utils import _checks_input
 from sklearn_seqlab.utils._check_tools import make_check_data
@@ -29,6 +29,18 @@ CONFIGURATIONS = {
     "balanced": LinearChainCRF(class_weight="balanced"),
     "stepwise": StepwiseClassifier(LogisticRegression()),
     "stepwise without probabilities": StepwiseClassifier(LinearSVC()),
+    "segments": SemiCRF(),
+    "segments, gamma with tail": SemiCRF(
+        duration="gamma",
+        segment_features=("mean", "any"),
+        edge_features=("start", "end"),
+        decoding="marginal",
+    ),
+    "hierarchy": HSCRFClassifier(edge_features=("initialisation", "transition", "ending"), warm_start=True),
+    "hierarchy of segments": HSCRFClassifier(
+        bottom_persist=True, duration="gamma", max_duration="observed", segment_features=("mean", "any")
+    ),
+    "hierarchy, aio": HSCRFClassifier(engine="aio", children="full", decoding="marginal", max_iter=15),
     "minimal": NearestMean(),
     "two levels": NearestMeanLevels(),
 }
