@@ -65,7 +65,7 @@ cdef double ONE = 1.0
 cdef double SMALLEST_SUM = 1e-250
 cdef double TINY = 1e-300
 cdef double SMALL = 1e-280
-cdef double DEVIATION = 1e-8
+cdef double DEVIATION = 1e-9
 
 
 cdef inline double plus(double a, double b) noexcept nogil:
