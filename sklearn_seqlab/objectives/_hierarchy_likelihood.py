@@ -293,6 +293,8 @@ class HierarchyLogLikelihood:
         """Unit of each coefficient: the root mean square of the nonzero values of its feature."""
         scale = np.ones(self.n_coef)
         scale[: self.features.n_coef] = self.features.repeat(typical_sizes(self.batch.values))
+        for unit in self._any_coef(scale[: self.features.n_coef]).values():
+            unit[:] = 1.0  # whether an input occurs has no unit
         return np.maximum(
             np.hypot(scale, np.sqrt(self.penalty.penalised / self.size)), np.finfo(float).tiny ** 0.25
         )

@@ -147,6 +147,17 @@ def test_small_worlds(options, rng):
     assert_allclose(one.log_likelihood([np.ones((3, 2))], [["a"] * 3]), 0, atol=1e-12)
 
 
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_whether_an_input_occurs_has_no_unit(scale, rng):
+    X, y = make_data(rng)
+    X = [np.where(np.abs(x) < 0.7, 0.0, x) for x in X]
+    plain, scaled = (
+        SemiCRF(segment_features=("any",)).fit([unit * x for x in X], y) for unit in (1.0, scale)
+    )
+    assert_allclose(scaled.loss_curve_[-1], plain.loss_curve_[-1], rtol=1e-9)
+    assert_allclose(scaled.coef_["any"][0], plain.coef_["any"][0], atol=1e-6)
+
+
 @pytest.mark.parametrize("scale", [1e-3, 1e3])
 @pytest.mark.parametrize("options", [{}, {"segment_features": ("mean",), "edge_features": ("start", "end")}])
 def test_units_of_features_matter_little(scale, options, rng):
