@@ -2,51 +2,19 @@
 # cython: initializedcheck=False, freethreading_compatible=True
 """Sum-product over chains in scaled probabilities, with a certificate.
 
-Messages are kept at a largest entry of one, so whatever underflowed was below 1e-307 of the rest. It can
-matter only where forward and backward messages hardly overlap: the overlap is computed anyway, and a
-sequence in which it falls below ``TRUSTED`` is handed back uncertified, for the log domain.
+Messages are kept at a largest entry of one, so whatever underflowed was below 1e-307 of the rest. It may matter
+all the same: a label that is hopeless now can be the only one that fits later. The certificate is an interval. The
+forward pass rounds what underflows down, so that its sum is a lower bound; the backward pass rounds up to ``TINY``
+what is not forbidden, so that its sum is an upper bound. A sequence in which they differ, or in which forward and
+backward messages hardly overlap, is handed back uncertified, for the log domain.
 """
-from libc.math cimport exp, log, INFINITY
+from libc.math cimport exp, fabs, log, INFINITY
 
 from sklearn_seqlab.inference._vector cimport add, matvec, max_of, vecmat
 
 cdef double TRUSTED = 1e-100
-
-
-def forward(
-    const double[:, ::1] unary,             # IN    (n_total, n_labels), nats
-    const double[:, :, ::1] factors,        # IN    (1 or n_total, n_labels, n_labels), largest entry 1
-    const double[::1] log_factors,          # IN    (1 or n_total,), what was divided out of each factor
-    const Py_ssize_t[::1] offsets,          # IN    (n_sequences + 1,), no empty sequence
-    double[:, ::1] rows,                    # WORK  (3, n_labels)
-    double[::1] log_z,                      # OUT   (n_sequences,), -inf where every message vanished
-):
-    """Log-partition alone, O(n_total * n_labels**2); right if no factor is below exp(-300)."""
-    cdef Py_ssize_t n_labels = unary.shape[1], s, t, k
-    cdef bint varying = factors.shape[0] > 1
-    cdef double *alpha = &rows[0, 0]
-    cdef double *local = &rows[1, 0]
-    cdef double *pushed = &rows[2, 0]
-    cdef double scale, lost
-    with nogil:
-        for s in range(offsets.shape[0] - 1):
-            log_z[s] = lost = 0.0
-            for t in range(offsets[s], offsets[s + 1]):
-                scale = exponentiate(&unary[t, 0], local, n_labels)
-                if t == offsets[s]:
-                    for k in range(n_labels):
-                        alpha[k] = local[k]
-                else:
-                    vecmat(pushed, alpha, &factors[t if varying else 0, 0, 0], n_labels)
-                    for k in range(n_labels):
-                        alpha[k] = pushed[k] * local[k]
-                    scale += log_factors[t if varying else 0] + rescale(alpha, n_labels)
-                if scale == -INFINITY:
-                    log_z[s] = scale
-                    break
-                add(&log_z[s], &lost, scale)
-            if log_z[s] > -INFINITY:
-                log_z[s] += log(total(alpha, n_labels))
+cdef double TINY = 1e-300
+cdef double DEVIATION = 1e-9
 
 
 def forward_backward(
@@ -94,8 +62,11 @@ cdef bint one_sequence(
     cdef double *local
     cdef double *alpha
     cdef double *move
-    cdef double shift, size, mass, share
+    cdef double shift, size, share
+    cdef double mass = 0.0
     cdef double lost = 0.0
+    cdef double upper = 0.0      # log of what was divided out of the backward messages
+    cdef double upper_lost = 0.0
     cdef double running = 1.0    # product of the scales; its log is taken only when it leaves the middle range
     log_z[0] = 0.0
     for t in range(start, stop):
@@ -127,8 +98,10 @@ cdef bint one_sequence(
     log_z[0] += log(running) + log(total(&left[stop - 1, 0], n_labels))
     for k in range(n_labels):
         beta[k] = 1.0
+    running = 1.0
     for t in range(stop - 1, start - 1, -1):
         local = &node[t, 0]
+        shift = max_of(&unary[t, 0], n_labels)
         alpha = &left[t, 0]
         move = &right[t, 0]
         size = move[0]
@@ -138,11 +111,17 @@ cdef bint one_sequence(
         if not (mass >= TRUSTED and mass * size >= TRUSTED):
             return False
         share = weight / (mass * size)
+        add(&upper, &upper_lost, shift if t == start else shift + log_factors[t if varying else 0])
         for k in range(n_labels):
             pulled[k] = local[k] * beta[k]
+            if pulled[k] < TINY and unary[t, k] > -INFINITY and beta[k] > 0.0:
+                pulled[k] = TINY
             move[k] = pulled[k] * share
             local[k] = alpha[k] * beta[k] * (weight / mass)
         if t == start:
+            mass = 0.0
+            for k in range(n_labels):
+                mass += pulled[k]
             break
         if varying:
             matvec(beta, &factors[t, 0, 0], pulled, n_labels)
@@ -153,9 +132,27 @@ cdef bint one_sequence(
             return False
         for k in range(n_labels):
             beta[k] /= size
+            if beta[k] < TINY and can_move(&factors[t if varying else 0, k, 0], n_labels):
+                beta[k] = TINY
+        running *= size
+        if not 1e-100 < running < 1e100:
+            add(&upper, &upper_lost, log(running))
+            running = 1.0
+    upper += log(running) + log(mass)
+    if not -DEVIATION * max(1.0, fabs(upper)) <= upper - log_z[0] <= DEVIATION * max(1.0, fabs(upper)):
+        return False
     for k in range(n_labels):
         right[start, k] = 0.0
     return True
+
+
+cdef inline bint can_move(const double *factors, Py_ssize_t n) noexcept nogil:
+    """Whether some move is allowed; one to where nothing can follow counts, which errs on the safe side."""
+    cdef Py_ssize_t k
+    for k in range(n):
+        if factors[k] > 0.0:
+            return True
+    return False
 
 
 cdef inline double exponentiate(const double *scores, double *out, Py_ssize_t n) noexcept nogil:
@@ -169,17 +166,6 @@ cdef inline double exponentiate(const double *scores, double *out, Py_ssize_t n)
     for k in range(n):
         out[k] = exp(scores[k] - top)
     return top
-
-
-cdef inline double rescale(double *row, Py_ssize_t n) noexcept nogil:
-    """Divide a row by its largest entry; returns the log of it, minus infinity for a row of zeros."""
-    cdef Py_ssize_t k
-    cdef double size = max_of(row, n)
-    if size <= 0.0:
-        return -INFINITY
-    for k in range(n):
-        row[k] /= size
-    return log(size)
 
 
 cdef inline double total(const double *row, Py_ssize_t n) noexcept nogil:

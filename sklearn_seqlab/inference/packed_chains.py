@@ -25,8 +25,8 @@ from sklearn_seqlab.inference import (
 
 __all__ = ["PackedChains"]
 
-# A message that underflowed was below exp(-700); moves that differ by less cannot bring it back.
-_LARGEST_SAFE_RANGE = 300.0
+# Below this a factor is too near the end of the double range for the certificate of scaled messages.
+_SMALLEST_FACTOR = 1e-290
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,15 +85,8 @@ class PackedChains:
 
     def log_partition(self) -> np.ndarray:
         """(n_sequences,); minus infinity for an infeasible sequence."""
-        log_z = np.empty(self.n_sequences)
-        lowest, highest = self._moves.min(axis=(1, 2)), self._moves.max(axis=(1, 2))
-        if lowest.min() > -np.inf and (highest - lowest).max() <= _LARGEST_SAFE_RANGE:
-            factors, log_factors = self._factors()
-            work = np.empty((3, self.n_labels))
-            _chain_scaled.forward(self.unary, factors, log_factors, self.offsets, work, log_z)
-            redo = np.flatnonzero(log_z == -np.inf)
-        else:  # forward messages alone carry no certificate here: let the backward pass give it
-            log_z, _, _, _, redo, _ = self._scaled_forward_backward(np.ones(self.n_sequences))
+        # forward messages alone carry no certificate: the backward pass gives it
+        log_z, _, _, _, redo, _ = self._scaled_forward_backward(np.ones(self.n_sequences))
         if len(redo):
             row, log_alpha = np.empty(self.n_labels), np.empty_like(self.unary)
             _chain_log.forward(self.unary, self._moves, self.offsets, redo, row, log_alpha, log_z)
@@ -267,6 +260,9 @@ class PackedChains:
             self.unary, factors, transposed, log_factors, self.offsets, weight, work,
             node, left, right, log_z, certified,
         )  # fmt: skip
+        if ((factors < _SMALLEST_FACTOR) & (self._moves > -np.inf)).any():
+            certified[:] = 0  # a move that is allowed has become one that is not
+            left[:], right[:], node[:] = 0.0, 0.0, 0.0
         return log_z, node, left, right, np.flatnonzero(certified == 0), factors
 
 
