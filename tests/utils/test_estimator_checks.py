@@ -311,7 +311,114 @@ class FlattensLevels(NearestMeanLevels):
         return parts
 
 
+class MovesSegments(SemiCRF):
+    def predict_segments(self, X, y_observed=None):
+        found = super().predict_segments(X, y_observed)
+        return [[(0, stop, label) for _, stop, label in segments] for segments in found]
+
+
+class ShiftsBoundaries(SemiCRF):
+    def predict_boundary_proba(self, X, y_observed=None):
+        parts = super().predict_boundary_proba(X, y_observed)
+        for s, part in enumerate(parts):
+            parts[s] = np.append(part[:1], part[:-1])
+            parts[s][-1] = 1.0
+        return parts
+
+
+class BoundariesAboveOne(SemiCRF):
+    def predict_boundary_proba(self, X, y_observed=None):
+        return super().predict_boundary_proba(X, y_observed) * 1.01
+
+
+class IgnoresKnownLevels(HSCRFClassifier):
+    def predict(self, X, y_observed=None):
+        return super().predict(X)
+
+
+class SwapsMarginals(HSCRFClassifier):
+    def predict_marginals(self, X, y_observed=None):
+        return [[level[:, ::-1] for level in levels] for levels in super().predict_marginals(X, y_observed)]
+
+
+class UnnormalisedLevels(HSCRFClassifier):
+    def log_likelihood(self, X, y):
+        return super().log_likelihood(X, y) - 0.01
+
+
+class IgnoresWeightsOfLevels(HSCRFClassifier):
+    def fit(self, X, y, sample_weight=None):
+        return super().fit(X, y)
+
+
+class ScoresOneLevel(HSCRFClassifier):
+    def score(self, X, y, sample_weight=None):
+        return HSCRFClassifier(score_level=0).fit(X, y).score(X, y, sample_weight)
+
+
+class LevelsOfText(HSCRFClassifier):
+    def predict(self, X, y_observed=None):
+        parts = super().predict(X, y_observed)
+        for s, part in enumerate(parts):
+            parts[s] = part.astype(str)
+        return parts
+
+
+class AcceptsRaggedLevels(HSCRFClassifier):
+    def fit(self, X, y, sample_weight=None):
+        y = [np.repeat(t, 2, axis=1) if np.ndim(t) == 2 and np.shape(t)[1] == 1 else t for t in y]
+        return super().fit(X, y, sample_weight)
+
+
+class RemembersLevels(HSCRFClassifier):
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        self.most_levels_ = max(self.n_levels_, getattr(self, "most_levels_", 0))
+        return self
+
+
+class LevelsDependOnThreads(HSCRFClassifier):
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        if self.n_jobs == 2 and self.n_levels_ == 2:
+            self.coef_["unary"][1][0, 0] = np.nextafter(self.coef_["unary"][1][0, 0], np.inf)
+        return self
+
+
+class LosesALevelInPickle(HSCRFClassifier):
+    def __getstate__(self):
+        state = super().__getstate__()
+        if state.get("n_levels_", 1) > 1:
+            state["coef_"] = {
+                **state["coef_"],
+                "unary": [t.astype(np.float32) for t in state["coef_"]["unary"]],
+            }
+        return state
+
+
+class TakesMissingLevelsForLabels(HSCRFClassifier):
+    def fit(self, X, y, sample_weight=None):
+        y = [
+            [["?" if v is None else v for v in row] if isinstance(row, list) else row for row in t] for t in y
+        ]
+        return super().fit(X, y, sample_weight)
+
+
 MUTANTS = {
+    MovesSegments: "check_segments_agree_with_labels",
+    ShiftsBoundaries: "check_boundaries_are_marginals",
+    BoundariesAboveOne: "check_boundary_probabilities",
+    IgnoresKnownLevels: "check_known_labels_of_levels_come_back",
+    SwapsMarginals: "check_level_marginals",
+    UnnormalisedLevels: "check_likelihood_of_levels",
+    IgnoresWeightsOfLevels: "check_weights_of_levels_count_like_repetition",
+    ScoresOneLevel: "check_scores_of_levels",
+    LevelsOfText: "check_levels_of_other_kinds",
+    AcceptsRaggedLevels: "check_bad_levels_are_refused",
+    RemembersLevels: "check_number_of_levels_may_change",
+    LevelsDependOnThreads: "check_levels_n_jobs",
+    LosesALevelInPickle: "check_levels_state",
+    TakesMissingLevelsForLabels: "check_missing_levels_at_fit",
     FlattensLevels: "check_labels_of_several_levels",
     WritesToX: "check_inputs_are_not_written_to",
     WritesToLabels: "check_inputs_are_not_written_to",
