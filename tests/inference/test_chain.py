@@ -268,3 +268,17 @@ def test_what_is_no_scores_is_refused():
         chain.viterbi(np.zeros((2, 2)), [0, 2])
     with pytest.raises(TypeError, match="unary holds complex numbers"):
         ChainScores(np.zeros((2, 2), dtype=complex), np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize("numbers", [(150, 300, 150), (160, 330, 160), (400, 500, 300)])
+def test_a_label_that_is_hopeless_twice_is_not_lost(numbers):
+    """Behind, far ahead, behind again: both passes lose it, and nothing but the interval shows it."""
+    unary = np.zeros((sum(numbers), 2))
+    unary[:, 1] = np.repeat([-5.0, 6.0, -5.0], numbers)
+    apart = np.array([[0.0, -np.inf], [-np.inf, 0.0]])
+    truth = np.logaddexp(0.0, unary[:, 1].sum())
+    scores = ChainScores(unary, apart)
+    assert_allclose(chain.log_partition(scores, [0, len(unary)]), [truth], rtol=1e-12)
+    log_z, marginals = chain.marginals(scores, [0, len(unary)])
+    assert_allclose(log_z, [truth], rtol=1e-12)
+    assert_allclose(marginals.unary[:, 1], np.exp(unary[:, 1].sum() - truth), atol=1e-12)
