@@ -128,8 +128,8 @@ class SemiCRF(HierarchyLabeler):
     >>> from sklearn_seqlab import SemiCRF
     >>> X = [np.array([[0.1], [0.0], [0.9], [1.0], [0.8], [0.1]])]
     >>> y = [["off", "off", "on", "on", "on", "off"]]
-    >>> SemiCRF(C=10.0).fit(X, y).predict_segments([[[0.0], [1.0], [0.4], [1.0]]])[0]
-    [(0, 1, 'off'), (1, 4, 'on')]
+    >>> SemiCRF(C=10.0).fit(X, y).predict_segments([[[0.0], [0.2], [1.0], [0.7], [1.0], [0.1]]])[0]
+    [(0, 2, 'off'), (2, 5, 'on'), (5, 6, 'off')]
     """
 
     classes_: np.ndarray
