@@ -102,7 +102,7 @@ cdef inline void move_back(
 cdef inline void retreat(
     const Stack *s, Shares *p, const double *ended, const double *started, double *inner, Py_ssize_t row,
 ) noexcept nogil:
-    """The converse of ``advance``: outside masses of an open segment's stacks, back over the boundary at ``row``."""
+    """The converse of ``cross``: outside masses of an open segment's stacks, back over the boundary at ``row``."""
     cdef Py_ssize_t base = s.cut[s.n_levels - 1], k, n
     cdef Py_ssize_t low = s.segment_level + 1
     cdef Py_ssize_t last_move = s.n_levels - 1

@@ -16,6 +16,9 @@ __all__ = ["stochastic"]
 # Step sizes are tried on at most so many sequences, a factor of two apart.
 _N_TRIAL, _N_DOUBLINGS = 64, 20
 
+# One pass of small change may be chance, or a step size that shrinks: so many in a row are a sign.
+_N_CALM = 5
+
 Callback = Callable[[int, float], None]
 
 
@@ -52,7 +55,7 @@ def stochastic(
     max_iter : int, default=200
         Largest number of passes over the data.
     tol : float, default=1e-4
-        Stop where a pass changed the objective by less than this share.
+        Stop where five passes in a row changed the objective by less than this share each.
     random_state : int, RandomState instance or None
     callback : callable, default=None
         Called with the pass and the objective.
@@ -79,7 +82,7 @@ def stochastic(
     run = _Run(objective, start, method, batch_size)
     try:
         run.eta = _calibrate(objective, start, method, batch_size, random) if eta0 == "auto" else float(eta0)
-        best = start.copy()
+        best, n_calm = start.copy(), 0
         while outcome.n_iter < max_iter:
             callback(outcome.n_iter, outcome.value)
             total, n_summed = np.zeros_like(start), 0
@@ -97,8 +100,10 @@ def stochastic(
             change = outcome.value - value
             if change > 0:
                 best, outcome.value, outcome.coef = candidate.copy(), value, candidate.copy()
-            if abs(change) <= tol * max(abs(value), 1.0):
-                outcome.converged, outcome.message = True, "A pass changed the objective by less than tol."
+            n_calm = n_calm + 1 if abs(change) <= tol * max(abs(value), 1.0) else 0
+            if n_calm == _N_CALM:
+                outcome.converged = True
+                outcome.message = f"{_N_CALM} passes changed the objective by less than tol each."
                 break
         else:
             outcome.message = f"The largest number of passes, {max_iter}, was reached."

@@ -31,7 +31,9 @@ def test_stochastic_solvers_come_near_the_optimum(solver, batch_size, rng):
         model.fit(X, y)
         again = SemiCRF(**model.get_params()).fit(X, y)
     optimum = exact.loss_curve_[-1]
-    assert objective(model, X, y) <= optimum + 0.03 * (exact.loss_curve_[0] - optimum)
+    # plain steps on batches are few, and the biases, which no penalty pulls, are slow to follow
+    share = 0.03 if (solver, batch_size) == ("sgd", 4) else 0.01
+    assert objective(model, X, y) <= optimum + share * (exact.loss_curve_[0] - optimum)
     assert_array_equal(again.coef_["unary"][0], model.coef_["unary"][0])
 
 
