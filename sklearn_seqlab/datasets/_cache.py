@@ -53,7 +53,7 @@ def read_public_files(
     Raises
     ------
     FileNotFoundError
-        If a file is missing and is not to be downloaded.
+        If a file is missing and is not to be downloaded, or cannot be.
     ImportError
         If a file is missing and pooch, which downloads it, is not installed.
     OSError
@@ -66,9 +66,9 @@ def read_public_files(
         folders.append(user_cache())
     contents = {path: _read_local(path, folders) for path in paths}
     missing = [path for path, content in contents.items() if content is None]
-    if missing and not download_if_missing:
+    if missing and (not download_if_missing or any(FILES[path].url is None for path in missing)):
         raise FileNotFoundError(_where_they_belong(missing, folders))
-    for url in dict.fromkeys(FILES[path].url for path in missing):
+    for url in dict.fromkeys(url for path in missing if (url := FILES[path].url)):
         contents.update(_download(url, [path for path in missing if FILES[path].url == url], folders))
     return [content for path in paths if (content := contents[path]) is not None]
 
@@ -99,7 +99,10 @@ def _check(content: bytes, path: str, where: str) -> None:
 
 
 def _where_they_belong(paths: Sequence[str], folders: list[Path]) -> str:
-    lines = [f"  {folders[0] / path}  (or {path}.gz; source: {FILES[path].url})" for path in paths]
+    lines = [
+        f"  {folders[0] / path}  (or {path}.gz; source: {FILES[path].url or 'none that can be downloaded'})"
+        for path in paths
+    ]
     looked = " and ".join(str(folder) for folder in folders)
     return "\n".join([f"Data files were not found in {looked}. They belong here:", *lines])
 

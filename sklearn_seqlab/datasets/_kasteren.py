@@ -5,17 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
-from numbers import Integral
-
-import numpy as np
-from sklearn.utils import Bunch
 
 from sklearn_seqlab.datasets._cache import read_public_files
-from sklearn_seqlab.preprocessing import EventDiscretizer, label_slices
+from sklearn_seqlab.datasets._homes import check_home_options, discretize_home
 
 __all__ = ["fetch_kasteren"]
 
-IDLE = "idle"
 MONTHS = {
     name: number
     for number, name in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), start=1)
@@ -112,46 +107,14 @@ def fetch_kasteren(
     houses = ("A",) if release == "ubicomp2008" else ("A", "B", "C")
     if house not in houses:
         raise ValueError(f"house must be one of {houses} for release={release!r}, but is {house!r}.")
-    if idle not in ("class", "missing"):
-        raise ValueError(f"idle must be 'class' or 'missing', but is {idle!r}.")
-    is_block = isinstance(split, Integral) and not isinstance(split, bool) and split >= 1
-    if not is_block and split != "day":
-        raise ValueError(f"split must be 'day' or a number of slices >= 1, but is {split!r}.")
-
+    check_home_options(idle, split)
     read = _read_ubicomp2008 if release == "ubicomp2008" else _read_tl2010
     firings, activities, sensors, span = read(house, data_home, download_if_missing)
-    discretizer = EventDiscretizer(slice_length=slice_length, encoding=encoding, sensors=sensors, span=span)
-    (X,) = discretizer.fit_transform(firings)
-    (slices,) = discretizer.slices_
-    y = label_slices(activities, slices, slice_length=slice_length, idle=IDLE if idle == "class" else None)
-
-    if is_block:
-        size = int(split)
-        starts = np.arange(0, len(X) - size + 1, size)
-        if len(starts) == 0:
-            raise ValueError(f"split must be at most {len(X)}, the number of slices, but is {split}.")
-        stops = starts + size
-    else:
-        day = slices.astype("datetime64[D]")
-        starts = np.flatnonzero(np.diff(day, prepend=np.datetime64("NaT")) != np.timedelta64(0, "D"))
-        stops = np.append(starts[1:], len(X))
-    pieces = [slice(a, b) for a, b in zip(starts.tolist(), stops.tolist(), strict=True)]
-    feature_names = discretizer.get_feature_names_out().tolist()
-    data, target = [X[piece] for piece in pieces], [y[piece] for piece in pieces]
-    stamps = [slices[piece] for piece in pieces]
-    if as_frame:
-        data, target = _as_frames(data, target, stamps, feature_names)
-    if return_X_y:
-        return data, target
-    names = sorted(set(activities["label"]))
-    return Bunch(
-        data=data,
-        target=target,
-        groups=np.arange(len(pieces)),
-        slices=stamps,
-        feature_names=feature_names,
-        target_names=np.array(names + ([IDLE] if idle == "class" else []), dtype=object),
-        DESCR=fetch_kasteren.__doc__,
+    stream = discretize_home(
+        firings, activities, sensors, span, encoding=encoding, idle=idle, slice_length=slice_length
+    )
+    return stream.bunch(
+        split=split, as_frame=as_frame, return_X_y=return_X_y, description=fetch_kasteren.__doc__
     )
 
 
@@ -163,7 +126,12 @@ def _read_ubicomp2008(house, data_home, download_if_missing):
     activities = {int(number): name for number, name in _LEGEND.findall(texts[1])}
     rows = [_rows(text) for text in texts]
     span = min(r[0][0] for r in rows), max(r[-1][1] for r in rows)
-    return _table(rows[0], "sensor", sensors), _table(rows[1], "label", activities), _in_order(sensors), span
+    return (
+        _table(rows[0], "sensor", sensors),
+        _table(rows[1], "activity", activities),
+        _in_order(sensors),
+        span,
+    )
 
 
 def _read_tl2010(house, data_home, download_if_missing):
@@ -177,7 +145,12 @@ def _read_tl2010(house, data_home, download_if_missing):
     # The label tables list dead sensors and leave out one that fires in house B.
     sensors = {number: names[0].get(number, f"sensor {number}") for _, _, number in firings}
     span = min(row[0] for row in activities), max(row[1] for row in activities)
-    return _table(firings, "sensor", sensors), _table(activities, "label", names[1]), _in_order(sensors), span
+    return (
+        _table(firings, "sensor", sensors),
+        _table(activities, "activity", names[1]),
+        _in_order(sensors),
+        span,
+    )
 
 
 def _rows(text: str) -> list[tuple[dt.datetime, dt.datetime, int]]:
@@ -198,17 +171,3 @@ def _table(rows, column: str, names: dict[int, str]) -> dict[str, list]:
 
 def _in_order(names: dict[int, str]) -> list[str]:
     return [name for _, name in sorted(names.items())]
-
-
-def _as_frames(data, target, stamps, feature_names):
-    try:
-        import pandas as pd  # optional dependency, needed only here
-    except ImportError as error:
-        raise ImportError(
-            "as_frame=True needs pandas: install the extra with `pip install 'sklearn_seqlab[frames]'`."
-        ) from error
-    frames = [pd.DataFrame(x, index=at, columns=feature_names) for x, at in zip(data, stamps, strict=True)]
-    labels = [
-        pd.Series(y, index=at, name="activity", dtype=object) for y, at in zip(target, stamps, strict=True)
-    ]
-    return frames, labels

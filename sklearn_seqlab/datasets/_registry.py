@@ -14,14 +14,14 @@ class PublicFile(NamedTuple):
     ----------
     sha256 : str
         Of the uncompressed bytes.
-    url : str
-        Public source of the file, or of a zip archive that holds it.
+    url : str or None
+        Public source of the file, or of a zip archive that holds it; None: it cannot be downloaded.
     member : str or None
         Name of the file in the archive at `url`; None: `url` is the file.
     """
 
     sha256: str
-    url: str
+    url: str | None
     member: str | None = None
 
 
@@ -30,6 +30,8 @@ _CRFPP = f"{_RAW}/taku910/crfpp/c603ea6/example"
 _CONLL2000 = f"{_RAW}/nltk/nltk_data/5db857e/packages/corpora/conll2000.zip"
 _UBICOMP = f"{_RAW}/tcsvn/pyadlml/58fae5fd739334b1087e018c6bfdefdde21a9781/datasets/kasteren"
 _TL = f"{_RAW}/agnesvanbelle/TL/22d0103/source/source-code/data_conversion"
+_GESTURES = f"{_RAW}/Fmelle/Gesture-Phase-Segmentation/78dd0d6ce1050740faf3252d6af81a9714d1dbe1/data_files"
+_CAVIAR = f"{_RAW}/aartikis/RTEC/d7215f4/examples/caviar/dataset/csv"
 _HOUSES = f"{_RAW}/CyriacAzefack/Frailty_Box/3df8db9/input"
 
 # Path below the data folder -> file. In the data folder each may also be gzipped, as path + ".gz".
@@ -147,5 +149,98 @@ FILES: dict[str, PublicFile] = {
     "kasteren_ubicomp2008/kasterenSenseData.txt": PublicFile(
         "6c8f828a1f121eeea449e354e30964d34339de0723223619d3d2b8458fcbb24c",
         f"{_UBICOMP}/kasterenSenseData.txt",
+    ),
+    "mit_placelab/subject1/Activities.csv": PublicFile(
+        "26571cc2a806f7fadba18d9cf9c40c0983f8f213236e8546680c0e7aeb0a012f",
+        f"{_TL}/SUBJ1/Activities.csv",
+    ),
+    "mit_placelab/subject1/activities_data.csv": PublicFile(
+        "f2ca6e9867501156757913f9ab1143d0aa9700bf3126d603b84d07283dcd62cc",
+        f"{_TL}/SUBJ1/activities_data.csv",
+    ),
+    "mit_placelab/subject1/sensors.csv": PublicFile(
+        "e12a78adfc4cc2d7cc8f957c8d2b04af4900aca50b1cad1e23bad2ae82def11a",
+        f"{_TL}/SUBJ1/sensors.csv",
+    ),
+    "mit_placelab/subject2/Activities.csv": PublicFile(
+        "a09ba4d2037d91721da21287ca564de23887c22644f91f5ff71e42972f7aa5c1",
+        f"{_TL}/SUBJ2/Activities.csv",
+    ),
+    "mit_placelab/subject2/activities_data.csv": PublicFile(
+        "64f9a487a981a8d192d566bef7c3f73f66c144870e244ce581228aa96e45abde",
+        f"{_TL}/SUBJ2/activities_data.csv",
+    ),
+    "mit_placelab/subject2/sensors.csv": PublicFile(
+        "af8669a3cec98c1cd8d00acbbab55790ac5933ede7db77c47e091f6ae0334f5d",
+        f"{_TL}/SUBJ2/sensors.csv",
+    ),
+    "caviar_rtec/appearance.csv": PublicFile(
+        "0568a42c9544b9aeba5b3173f9b8f49cfba0ce5ae1c0db5f9e5c62087bd381d3",
+        f"{_CAVIAR}/appearance.csv",
+    ),
+    "caviar_rtec/movementB.csv": PublicFile(
+        "d55be8532264c5f1aaceda80e6555e1bcb661970eb9f900867ad6e8b88e0531b",
+        f"{_CAVIAR}/movementB.csv",
+    ),
+    "gesture_phase/a1_raw.csv": PublicFile(
+        "83012e2caf7d7d31733a3048e2051ea39f88793832d7c126a8e3b9565f4750e1",
+        f"{_GESTURES}/raw/a1_raw.csv",
+    ),
+    "gesture_phase/a1_va3.csv": PublicFile(
+        "a9caf290dbf9c0ba112b273a3af2377c2ba061d25ba7eeab835e32552f66747d",
+        f"{_GESTURES}/processed/a1_va3.csv",
+    ),
+    "gesture_phase/a2_raw.csv": PublicFile(
+        "bfc8cf68484638088c34fdb6f902daefb3df8eab90a00754b19ad0f90ee61d3a",
+        f"{_GESTURES}/raw/a2_raw.csv",
+    ),
+    "gesture_phase/a2_va3.csv": PublicFile(
+        "3f921cab6fc8395b26ec772874583fe4eb211e15f856b6bfb45627cf4620fa48",
+        f"{_GESTURES}/processed/a2_va3.csv",
+    ),
+    "gesture_phase/a3_raw.csv": PublicFile(
+        "7aa269527b1e7a7262e9d8b0e8a8763ca20016792a24920ee10a5a02cde3a2b5",
+        f"{_GESTURES}/raw/a3_raw.csv",
+    ),
+    "gesture_phase/a3_va3.csv": PublicFile(
+        "0ef1ae696b179eccfdfc85cdaf6abcf83ff95209060e94185d0b9dfbbed765d3",
+        f"{_GESTURES}/processed/a3_va3.csv",
+    ),
+    "gesture_phase/b1_raw.csv": PublicFile(
+        "d57a2a3da1dfc00e0bcb0c6b5bc2b4746a0992e3a3dea0aec4bc370360d17a7a",
+        f"{_GESTURES}/raw/b1_raw.csv",
+    ),
+    "gesture_phase/b1_va3.csv": PublicFile(
+        "fc530377ccf5da9fb8d82df04806d853afe988cc3dfead00608696a4a321875b",
+        f"{_GESTURES}/processed/b1_va3.csv",
+    ),
+    "gesture_phase/b3_raw.csv": PublicFile(
+        "9a437133ef5464526f42f5e505897518aa51781d165fe5291ee85389d87b32ff",
+        f"{_GESTURES}/raw/b3_raw.csv",
+    ),
+    "gesture_phase/b3_va3.csv": PublicFile(
+        "011a99aa42d984a9ad5f31e191fd6b9f6c4e72ae75c63e804c5e8905b896d115",
+        f"{_GESTURES}/processed/b3_va3.csv",
+    ),
+    "gesture_phase/c1_raw.csv": PublicFile(
+        "ddf0cda9a0f721a1db55ece244f6ee82bfceb53b85dc613563a5fb921ad1bf2d",
+        f"{_GESTURES}/raw/c1_raw.csv",
+    ),
+    "gesture_phase/c1_va3.csv": PublicFile(
+        "4f4fe22b7839f696ee0fa8cd50aa6ae8082224db6ddb0767c5d405aa3d98ea42",
+        f"{_GESTURES}/processed/c1_va3.csv",
+    ),
+    "gesture_phase/c3_raw.csv": PublicFile(
+        "ac3eb37659fc91dbead9b11ed18ebb999be4d533ac46e94e39d7b01ace4a1602",
+        f"{_GESTURES}/raw/c3_raw.csv",
+    ),
+    "gesture_phase/c3_va3.csv": PublicFile(
+        "032dd63b2a5ca1a0b21bfa3feae06cc09bb9f9cf2d4254c621f87cfff3186c42",
+        f"{_GESTURES}/processed/c3_va3.csv",
+    ),
+    # No public address holds this text form.
+    "ocr_letters/letters.txt": PublicFile(
+        "9d43ffda9b7c76fc6a1b8699a5900eb81f38a46ded0da6255644756905ffb778",
+        None,
     ),
 }

@@ -11,7 +11,15 @@ from http.server import HTTPServer, SimpleHTTPRequestHandler
 
 import pytest
 
-from sklearn_seqlab.datasets import _cache, fetch_conll2000, fetch_crfpp, fetch_kasteren
+from sklearn_seqlab.datasets import (
+    _cache,
+    fetch_caviar,
+    fetch_conll2000,
+    fetch_crfpp,
+    fetch_gesture_phase,
+    fetch_kasteren,
+    fetch_mit_placelab,
+)
 from sklearn_seqlab.datasets._cache import read_public_files, user_cache
 from sklearn_seqlab.datasets._registry import FILES, PublicFile
 
@@ -176,6 +184,8 @@ def test_interrupted_write_leaves_no_half_file(small, monkeypatch):
 def test_registry_is_well_formed():
     for path, file in FILES.items():
         assert len(file.sha256) == 64 and int(file.sha256, 16) >= 0
+        if file.url is None:
+            continue
         assert file.url.startswith("https://raw.githubusercontent.com/")
         assert (file.member is None) != file.url.endswith(".zip"), path
     assert len({file.sha256 for file in FILES.values()}) == len(FILES)
@@ -186,7 +196,17 @@ def test_registry_matches_the_real_files(data_home):
         assert hashlib.sha256(content).hexdigest() == FILES[path].sha256
 
 
-@pytest.mark.parametrize("fetch", [fetch_conll2000, fetch_crfpp, fetch_kasteren])
+@pytest.mark.parametrize(
+    "fetch",
+    [
+        fetch_caviar,
+        fetch_conll2000,
+        fetch_crfpp,
+        fetch_gesture_phase,
+        fetch_kasteren,
+        fetch_mit_placelab,
+    ],
+)
 def test_fetchers_pass_their_switches_on(no_data, tmp_path, fetch):
     with pytest.raises(FileNotFoundError, match="They belong here") as caught:
         fetch(data_home=tmp_path / "home", download_if_missing=False)
