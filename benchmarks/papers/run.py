@@ -14,9 +14,18 @@ import argparse
 import durations
 import kitchen
 import noun_phrases
+import placelab
+import segments
 import ua
 
-TABLES = {"ua": ua, "durations": durations, "kitchen": kitchen, "noun_phrases": noun_phrases}
+TABLES = {
+    "ua": ua,
+    "durations": durations,
+    "kitchen": kitchen,
+    "noun_phrases": noun_phrases,
+    "placelab": placelab,
+    "segments": segments,
+}
 
 
 def main() -> None:
@@ -25,7 +34,9 @@ def main() -> None:
     )
     parser.add_argument("table", choices=TABLES)
     parser.add_argument("--rows", nargs="+", help="rows to compute (all)")
-    parser.add_argument("--inputs", nargs="+", help="inputs to compute (all; tables ua and kitchen)")
+    parser.add_argument(
+        "--inputs", nargs="+", help="inputs to compute (all; tables ua, kitchen and segments)"
+    )
     parser.add_argument("--windows", nargs="+", help="windows to compute (all; table ua)")
     parser.add_argument("--deals", type=int, default=5, help="how many random deals (5; table ua)")
     parser.add_argument("--n-jobs", type=int, default=2, help="processes of the grid searches (2)")
