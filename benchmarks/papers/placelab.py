@@ -48,6 +48,7 @@ class Split:
         self.X, self.X_test = [home.data[i] for i in train], [home.data[i] for i in test]
         self.y, self.y_test = [home.target[i] for i in train], [home.target[i] for i in test]
         self.heading = dict(zip(*np.concatenate(home.target).T[::-1], strict=True))
+        self.seen = set(np.concatenate(self.y)[:, 1])  # a day of test may hold others
 
     def quarter(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Both levels, activities missing on three days of four."""
@@ -58,8 +59,8 @@ class Split:
         return found
 
     def allowed(self, headings: np.ndarray) -> np.ndarray:
-        """Sets of the activities that stand under the heading of each step."""
-        members = {h: frozenset(a for a, of in self.heading.items() if of == h) for h in set(headings)}
+        """Sets of the activities that stand under the heading of each step; None where none was trained on."""
+        members = {h: frozenset(a for a in self.seen if self.heading[a] == h) or None for h in set(headings)}
         found = np.empty(len(headings), dtype=object)
         found[:] = [members[h] for h in headings]
         return found
@@ -110,7 +111,11 @@ def nested(split: Split, y: list | None = None, known: list | None = None) -> tu
 
 
 def nested_given(split: Split) -> tuple[None, list]:
-    known = [np.stack([rows[:, 0], np.full(len(rows), None)], axis=1) for rows in split.y_test]
+    seen = {split.heading[activity] for activity in split.seen}
+    known = [
+        np.array([(heading if heading in seen else None, None) for heading in rows[:, 0]], dtype=object)
+        for rows in split.y_test
+    ]
     return None, nested(split, known=known)[1]
 
 
