@@ -25,6 +25,7 @@ STAGES = [
     {"solvers"},  # minimise an objective
     {"metrics"},  # scores over lists of label sequences
     {"base"},  # what every estimator is
+    {"_online_labeler"},  # streams
     {"_chain_labeler", "_hierarchy_labeler"},  # what every estimator over chains, over segments predicts
     {"_hierarchy_fit"},  # how those over segments learn
     MODELS,
