@@ -6,4 +6,11 @@ from sklearn_seqlab.hierarchical import HSCRFClassifier
 from sklearn_seqlab.hmm import HMMClassifier
 from sklearn_seqlab.stepwise import StepwiseClassifier
 
-__all__ = ["HMMClassifier", "HSCRFClassifier", "LinearChainCRF", "SemiCRF", "StepwiseClassifier", "__version__"]
+__all__ = [
+    "HMMClassifier",
+    "HSCRFClassifier",
+    "LinearChainCRF",
+    "SemiCRF",
+    "StepwiseClassifier",
+    "__version__",
+]

@@ -1,7 +1,7 @@
 """What each label makes of the inputs: channels of three kinds, independent given the label, behind one set of verbs.
 
-A kind is a module of functions on plain dicts, ``gather``, ``merge``, ``grow``, ``estimate``, ``scores``, ...: statistics
-of steps weighted by ``mass`` (n, n_labels), and parameters estimated from them.
+A kind is a module of functions on plain dicts: statistics of steps weighted by ``mass`` (n, n_labels), and
+parameters estimated from them.
 """
 
 from __future__ import annotations

@@ -67,7 +67,8 @@ class LearningTask:
         the parameters.
         """
         complete = self.labels.is_complete()
-        with _parallel.one_blas_thread():
+        # sums of hostile inputs may overflow: estimates are checked
+        with _parallel.one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
             known = self._counts(np.flatnonzero(complete & (self.weight > 0)))
             known = known if earlier is None else _merge(earlier, known)
             hidden = np.flatnonzero(~complete & (self.weight > 0))
@@ -135,7 +136,9 @@ class LearningTask:
         """Counts of sequences whose labels are all known."""
         n_labels = self.labels.n_labels
         if not len(sequences):
-            return self._gathered(self.batch.values[:0], np.zeros((0, n_labels)), np.zeros((n_labels, n_labels)))
+            return self._gathered(
+                self.batch.values[:0], np.zeros((0, n_labels)), np.zeros((n_labels, n_labels))
+            )
         part = self if len(sequences) == self.batch.n_sequences else self._part(sequences)
         codes, offsets = part.labels.codes, part.batch.offsets
 
@@ -184,7 +187,10 @@ class LearningTask:
             log_z, node, edge = chains.forward_backward(weight)
             chains = PackedChains(chains.unary, chains.transition, chains.offsets, int(numbers[first]))
             chains.raise_if_infeasible(log_z)
-            starts, ends = self.batch.offsets[first:last] - start, self.batch.offsets[first + 1 : last + 1] - start - 1
+            starts, ends = (
+                self.batch.offsets[first:last] - start,
+                self.batch.offsets[first + 1 : last + 1] - start - 1,
+            )
             found = self._gathered(self.batch.values[start:stop], node, edge, starts, ends)
             return found, float(weight @ log_z)
 

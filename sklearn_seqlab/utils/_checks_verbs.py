@@ -233,6 +233,7 @@ def check_streams(estimator: Any) -> None:
     for case, (row, match) in cases.items():
         with assert_raises(ValueError, match, f"step with {case}"):
             stream.step(row)
-    for lag in (-1, 1.5, True):
-        with assert_raises(ValueError, "lag", f"predict_online(lag={lag})"):
-            model.predict_online(lag=lag)
+    bad_lags: tuple[Any, ...] = (-1, 1.5, True)
+    for bad in bad_lags:
+        with assert_raises(ValueError, "lag", f"predict_online(lag={bad})"):
+            model.predict_online(lag=bad)
