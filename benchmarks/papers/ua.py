@@ -119,7 +119,8 @@ def write() -> None:
         f"Mean and standard deviation over {n_folds} trainings ({n_folds // 4} deals of 4 folds). p: paired "
         f"Wilcoxon test of micro accuracy against {BASELINE} over these trainings; they share test blocks "
         "and so are not independent: read it as a scale, not as a level. `chosen`: median of `C`, "
-        "or of `alpha` in the hidden Markov models. MAP decoding, unless the row names another. Seconds are those of the whole grid search, on a shared machine.\n\n"
+        "or of `alpha` in the hidden Markov models. MAP decoding, unless "
+        "the row names another. Seconds are those of the whole grid search, on a shared machine.\n\n"
         + markdown_table(header, lines),
     )
 
