@@ -20,6 +20,7 @@ MODELS = {"stepwise", "crf", "hierarchical", "hkl", "svm", "gaussian_process", "
 STAGES = [
     GROUND,
     {"sequences"},  # lists in, packed batch out
+    {"_conjunctions"},  # rules over binary inputs
     {"inference"},  # scores in, sums and best paths out
     {"objectives"},  # coefficients -> scores -> value and gradient
     {"solvers"},  # minimise an objective

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -83,8 +84,11 @@ class BaseHMM(OnlineChainLabeler):
             start, moves, end = (
                 np.log(part) for part in (self.start_prob_, self.transition_prob_, self.end_prob_)
             )
-        row = _emission.row_scorer(self.emission_, self.n_features_in_)
-        return OnlineScores(row, None, np.ascontiguousarray(moves), start, end)
+        return OnlineScores(self._row_scorer(), None, np.ascontiguousarray(moves), start, end)
+
+    def _row_scorer(self) -> Callable[[np.ndarray], np.ndarray]:
+        """Scores (n_labels,) of the inputs (n_features,) of one step of a new stream."""
+        return _emission.row_scorer(self.emission_, self.n_features_in_, len(self.classes_))
 
     def _learn(
         self, channels: PackedBatch, labels: LabelCodes, weight: np.ndarray, kinds: np.ndarray, **options: Any

@@ -131,17 +131,17 @@ def scores(values: Any, params: Emission, n_labels: int) -> np.ndarray:
     return out
 
 
-def row_scorer(params: Emission, n_features: int) -> Callable[[np.ndarray], np.ndarray]:
+def row_scorer(params: Emission, n_features: int, n_labels: int) -> Callable[[np.ndarray], np.ndarray]:
     """``scores`` of one step (n_features,), for streams."""
     parts = [(part["columns"], KINDS[kind].row_scorer(part)) for kind, part in params.items()]
     if len(parts) == 1 and len(parts[0][0]) == n_features:
         return parts[0][1]
 
     def row(x: np.ndarray) -> np.ndarray:
-        out = 0.0
+        out = np.zeros(n_labels)
         for columns, scorer in parts:
             out = out + scorer(x[columns])
-        return np.asarray(out)
+        return out
 
     return row
 

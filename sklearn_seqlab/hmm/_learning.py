@@ -15,9 +15,9 @@ from sklearn_seqlab import _parallel
 from sklearn_seqlab._progress import Progress
 from sklearn_seqlab.hmm import _emission
 from sklearn_seqlab.inference import PackedChains
-from sklearn_seqlab.sequences import LabelCodes, PackedBatch
+from sklearn_seqlab.sequences import MISSING, LabelCodes, PackedBatch
 
-__all__ = ["LearningTask", "Learnt", "chains_of", "grow_statistics"]
+__all__ = ["LearningTask", "Learnt", "chains_of", "grow_statistics", "visible_mass"]
 
 Statistics = dict[str, Any]
 Parameters = dict[str, Any]
@@ -88,7 +88,7 @@ class LearningTask:
     ) -> Learnt:
         """EM: expected counts of ``part`` under the last parameters, then parameters by all counts."""
         # at the start only the labelled steps speak; smoothed, so that nothing is ruled out for good
-        statistics = _merge(known, part._visible_counts())
+        statistics = _merge(known, part.visible_counts())
         parameters = self.estimate(statistics, max(self.alpha, 1.0))
         found, log_z = part._expected_counts(parameters, numbers)
         found_value = -(self._log_posterior(known, parameters) + log_z)
@@ -157,15 +157,13 @@ class LearningTask:
 
         return _sum(_parallel.run(task, part._bounds(part.batch), self.n_jobs))
 
-    def _visible_counts(self) -> Statistics:
+    def visible_counts(self) -> Statistics:
         """Counts of the labelled steps and of moves between such; sets of candidates are shared out evenly."""
 
         def task(bound: tuple[int, int]) -> Statistics:
             first, last = bound
             start, stop = self.batch.offsets[first], self.batch.offsets[last]
-            mass = self.labels.allowed(start, stop) * 1.0
-            mass /= mass.sum(axis=1, keepdims=True)
-            mass[self.labels.codes[start:stop] == -1] = 0.0
+            mass = visible_mass(self.labels, start, stop)
             weight = np.repeat(self.weight[first:last], self.batch.lengths[first:last])
             starts = self.batch.offsets[first:last] - start
             into = np.delete(np.arange(len(mass)), starts)
@@ -219,6 +217,14 @@ class LearningTask:
             prior = sum(float(np.log(parameters[name]).sum()) for name in names)
             total += self.alpha * (prior + _emission.log_prior(parameters["emission"]))
         return total
+
+
+def visible_mass(labels: LabelCodes, start: int = 0, stop: int | None = None) -> np.ndarray:
+    """What rows ``start:stop`` say of their labels by themselves, (n, n_labels): rows of sum 1, or 0 if missing."""
+    mass = labels.allowed(start, stop) * 1.0
+    mass /= mass.sum(axis=1, keepdims=True)
+    mass[labels.codes[start:stop] == MISSING] = 0.0
+    return mass
 
 
 def chains_of(batch: PackedBatch, parameters: Parameters) -> Any:

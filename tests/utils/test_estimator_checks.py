@@ -12,7 +12,15 @@ from sklearn.exceptions import SkipTestWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from sklearn_seqlab import HMMClassifier, HSCRFClassifier, LinearChainCRF, SemiCRF, StepwiseClassifier
+from sklearn_seqlab import (
+    GreedyInductionHMM,
+    HMMClassifier,
+    HSCRFClassifier,
+    LinearChainCRF,
+    RuleHMM,
+    SemiCRF,
+    StepwiseClassifier,
+)
 from sklearn_seqlab.sequences import pack
 from sklearn_seqlab.utils import _checks_input
 from sklearn_seqlab.utils._check_tools import make_check_data
@@ -45,6 +53,14 @@ CONFIGURATIONS = {
     "hidden Markov, binary": HMMClassifier(emission="bernoulli", use_end=True, decoding="marginal"),
     "hidden Markov, codes": HMMClassifier(emission="categorical", alpha=0.1),
     "hidden Markov, mixed": HMMClassifier(emission=["gaussian", "auto", "categorical"]),
+    "rules": RuleHMM(noise=0.5, min_pos=2),
+    "rules and inputs": RuleHMM(
+        rule_score="wracc", emission="rules+inputs", window=(1, 0), negations=True, cover_discount=0.5
+    ),
+    "conjunctions": GreedyInductionHMM(max_steps=4),
+    "conjunctions, accuracy": GreedyInductionHMM(
+        scoring="macro_accuracy", validation_fraction=None, init="atoms", negations=True, max_steps=4
+    ),
     "minimal": NearestMean(),
     "two levels": NearestMeanLevels(),
 }
