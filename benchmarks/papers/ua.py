@@ -21,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold
 
-from sklearn_seqlab import HMMClassifier, LinearChainCRF, StepwiseClassifier
+from sklearn_seqlab import GreedyInductionHMM, HMMClassifier, LinearChainCRF, RuleHMM, StepwiseClassifier
 from sklearn_seqlab.datasets import fetch_kasteren
 from sklearn_seqlab.metrics import macro_accuracy_score, micro_accuracy, micro_accuracy_score
 from sklearn_seqlab.model_selection import InverseKFold
@@ -42,6 +42,13 @@ ROWS: dict[str, tuple[Any, dict[str, list[Any]], list[str]]] = {
     ),
     "LinearChainCRF": (LinearChainCRF(), {"C": STRENGTHS}, ["marginal"]),
     "HMMClassifier": (HMMClassifier(emission="bernoulli"), {"alpha": SMOOTHING}, ["marginal"]),
+    "GreedyInductionHMM": (
+        GreedyInductionHMM(validation_fraction=3, random_state=0),
+        {"alpha": [0.1, 1.0, 10.0]},
+        ["marginal"],
+    ),
+    "RuleHMM": (RuleHMM(), {"alpha": SMOOTHING}, ["marginal"]),
+    "RuleHMM with negations": (RuleHMM(negations=True, max_order=3), {"alpha": SMOOTHING}, ["marginal"]),
 }
 
 BASELINE = "per-step logistic regression"
@@ -58,6 +65,7 @@ def run(options: Any) -> None:
     windows, n_deals, n_jobs = options.windows or list(WINDOWS), options.deals, options.n_jobs
     store = scores()
     warnings.simplefilter("ignore", ConvergenceWarning)
+    warnings.filterwarnings("ignore", message="No rule was found|No label has a rule")
     for name in inputs:
         data = fetch_kasteren(house="A", split=1000, encoding=INPUTS[name])
         for window in windows:

@@ -22,7 +22,8 @@ __all__ = ["BaseHMM"]
 class BaseHMM(OnlineChainLabeler):
     """Predicts by ``start_prob_``, ``transition_prob_``, ``end_prob_`` and ``emission_``; a subclass learns them.
 
-    A subclass has the parameters ``alpha``, ``decoding`` and ``n_jobs``, and may turn inputs into channels of its own.
+    A subclass has the parameters ``alpha``, ``decoding`` and ``n_jobs``, and may turn inputs into channels of
+    its own.
     """
 
     def __sklearn_tags__(self) -> SequenceTags:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from sklearn_seqlab import _parallel
-from sklearn_seqlab._sklearn_private import Interval, StrOptions, _fit_context
+from sklearn_seqlab._sklearn_private import Interval, RealNotInt, StrOptions, _fit_context
 from sklearn_seqlab.base import SequenceTags
 from sklearn_seqlab.hmm._conjunction_hmm import ConjunctionHMM, TrainingData
 from sklearn_seqlab.hmm._learning import Learnt
@@ -22,16 +22,17 @@ __all__ = ["GreedyInductionHMM"]
 class GreedyInductionHMM(ConjunctionHMM):
     """Hidden Markov model on conjunctions of binary inputs, which a greedy search puts together.
 
-    The model sees a set of conjunctions, independent given the label. The search starts from none, and adds an item, grows
-    or swaps a conjunction by an item, or drops one, whichever makes the model best on sequences that were held out.
+    The model sees a set of conjunctions, independent given the label. The search starts from none, and adds an
+    item, grows or swaps a conjunction by an item, or drops one, whichever makes the model best on sequences
+    that were held out.
 
     Parameters
     ----------
     scoring : {"log_likelihood", "micro_accuracy", "macro_accuracy"}, default="log_likelihood"
         Score on the held-out sequences; "log_likelihood" is that of the labels given the inputs.
     validation_fraction : float, int or None, default=0.25
-        Share of the sequences that are held out, drawn at random; or the number of folds, over which scores are summed;
-        or None to score on the training sequences themselves, which overfits.
+        Share of the sequences that are held out, drawn at random; or the number of folds, over which scores are
+        summed; or None to score on the training sequences themselves, which overfits.
     max_order : int, default=3
         Largest number of items of a conjunction.
     max_features : int, default=30
@@ -59,8 +60,8 @@ class GreedyInductionHMM(ConjunctionHMM):
     Attributes
     ----------
     rules_ : structured ndarray with fields ``label``, ``conjunction``, ``weight``, ``support``
-        The conjunctions, numbers of items; the label of which each tells most, the log of how much likelier it is at steps of
-        that label than at others, and the weight of the steps at which it holds.
+        The conjunctions, numbers of items; the label of which each tells most, the log of how much likelier it
+        is at steps of that label than at others, and the weight of the steps at which it holds.
     items_ : structured ndarray with fields ``column``, ``offset``, ``negated``
         What the numbers in conjunctions mean; without window and negations they are columns of ``X``.
     conjunctions_ : list of tuple
@@ -68,27 +69,28 @@ class GreedyInductionHMM(ConjunctionHMM):
         Held-out score at the start and after each step.
     n_evaluations_ : int
         Sets that were scored.
-    classes_, start_prob_, transition_prob_, end_prob_, emission_, n_features_in_, feature_names_in_, n_iter_, loss_curve_
+    classes_, start_prob_, transition_prob_, end_prob_, emission_, n_features_in_, n_iter_, loss_curve_
         As in :class:`HMMClassifier`; the columns of ``emission_`` are ``conjunctions_``.
 
     Notes
     -----
-    Columns of ``X`` hold two values; above zero is true. In the search, steps whose label is hidden are not counted; the
-    final model learns from them by EM. A neighbour costs a forward-backward pass over the held-out sequences; there are about
-    ``n_items * (1 + 2 * n_conjunctions)``. Accuracies move in steps, so that the search may stop on a plateau; conjunctions
-    that share items are counted twice, so that probabilities are too close to 0 and 1, which the log-likelihood sees.
+    Columns of ``X`` hold two values; above zero is true. In the search, steps whose label is hidden are not
+    counted; the final model learns from them by EM. A neighbour costs a forward-backward pass over the held-out
+    sequences; there are about ``n_items * (1 + 2 * n_conjunctions)``. Accuracies move in steps, so that the
+    search may stop on a plateau; conjunctions that share items are counted twice, so that probabilities are too
+    close to 0 and 1, which the log-likelihood sees.
 
     References
     ----------
-    The role of "Greedy FIHMM" in Nair, Ramakrishnan and Krishnaswamy's comparison on activity recognition; ``spec``
-    "induction" 3.
+    ``spec`` "induction" 3, for the role of the model that seed 001 calls Greedy FIHMM.
 
     Examples
     --------
     >>> from sklearn_seqlab import GreedyInductionHMM
     >>> X, y = [[[1, 1], [1, 0], [0, 1], [1, 1]]] * 4, [["busy", "free", "free", "busy"]] * 4
-    >>> GreedyInductionHMM(random_state=0).fit(X, y).conjunctions_
-    [(0, 1)]
+    >>> model = GreedyInductionHMM(max_steps=1, random_state=0).fit(X, y)
+    >>> print(model.rules_text())
+    busy(T) :- x0(T).  % 0.59
     """
 
     _parameter_constraints: dict = {
@@ -96,7 +98,7 @@ class GreedyInductionHMM(ConjunctionHMM):
         "validation_fraction": [
             None,
             Interval(Integral, 2, None, closed="left"),
-            Interval(Real, 0, 1, closed="neither"),
+            Interval(RealNotInt, 0, 1, closed="neither"),
         ],
         "max_order": [Interval(Integral, 1, None, closed="left")],
         "max_features": [Interval(Integral, 1, None, closed="left")],
@@ -171,8 +173,8 @@ class GreedyInductionHMM(ConjunctionHMM):
         Raises
         ------
         ValueError
-            If the input is not as described, or there are not enough sequences to hold any out; the estimator is then left
-            as it was.
+            If the input is not as described, or there are not enough sequences to hold any out; the estimator
+            is then left as it was.
         """
         data = TrainingData(X, y, sample_weight, self.window, self.negations)
         search = SetSearch(

@@ -29,9 +29,9 @@ class HMMClassifier(BaseHMM):
     Parameters
     ----------
     emission : {"auto", "gaussian", "bernoulli", "categorical"} or array-like of shape (n_features,), default="auto"
-        Distribution of the channels, one name for all or one per column. "gaussian": a mean and a variance per label.
-        "bernoulli": zeros and ones. "categorical": integer codes. "auto" takes columns of zeros and ones as
-        "bernoulli" and all others as "gaussian".
+        Distribution of the channels, one name for all or one per column. "gaussian": a mean and a variance per
+        label. "bernoulli": zeros and ones. "categorical": integer codes. "auto" takes columns of zeros and ones
+        as "bernoulli" and all others as "gaussian".
     alpha : float, default=1.0
         Added to every count of starts, moves, zeros and ones, and codes. With 0 what was not seen is impossible.
     var_floor : float, default=1e-9
@@ -78,11 +78,11 @@ class HMMClassifier(BaseHMM):
     Notes
     -----
     Counting takes O(stored features + n_total * n_labels) time, an iteration of EM O(stored features * n_labels +
-    n_total * n_labels**2). An input that is NaN was not observed: its channel is left out at that step, exactly. CSR
-    input of bernoulli channels is never made dense; other channels are, chunk by chunk. EM finds a stationary point,
-    from the labelled steps by themselves; sequences without any label count too. A label of which no step is known
-    takes the mean and the variance of all labels together. Channels are seldom independent, so probabilities are
-    closer to 0 and 1 than they should be.
+    n_total * n_labels**2). An input that is NaN was not observed: its channel is left out at that step,
+    exactly. CSR input of bernoulli channels is never made dense; other channels are, chunk by chunk. EM finds a
+    stationary point, from the labelled steps by themselves; sequences without any label count too. A label of
+    which no step is known takes the mean and the variance of all labels together. Channels are seldom
+    independent, so probabilities are closer to 0 and 1 than they should be.
 
     References
     ----------

@@ -22,9 +22,9 @@ __all__ = ["RuleHMM"]
 class RuleHMM(ConjunctionHMM):
     """Hidden Markov model on the best conjunctive rules of each label.
 
-    For each label in turn the best rule is found by branch and bound, the steps that it covers are taken out, and so on
-    until no good rule is left. The truth of the rules is then the input of a hidden Markov model. It stands in for rules
-    of an inductive logic programmer in front of an HMM.
+    For each label in turn the best rule is found by branch and bound, the steps that it covers are taken out,
+    and so on until no good rule is left. The truth of the rules is then the input of a hidden Markov model. It
+    stands in for rules of an inductive logic programmer in front of an HMM.
 
     Parameters
     ----------
@@ -66,9 +66,10 @@ class RuleHMM(ConjunctionHMM):
 
     Attributes
     ----------
-    rules_ : structured ndarray with fields ``label``, ``conjunction``, ``weight``, ``support``, ``negatives``, ``certified``
-        The rules in the order in which they were found: numbers of items, score, positives and negatives covered when it
-        was found, and whether no other rule was better for certain.
+    rules_ : structured ndarray
+        Fields ``label``, ``conjunction``, ``weight``, ``support``, ``negatives``, ``certified``. The rules in
+        the order in which they were found: numbers of items, score, positives and negatives covered when it was
+        found, and whether no other rule was better for certain.
     items_ : structured ndarray with fields ``column``, ``offset``, ``negated``
         What the numbers in conjunctions mean; without window and negations they are columns of ``X``.
     conjunctions_ : list of tuple
@@ -77,18 +78,18 @@ class RuleHMM(ConjunctionHMM):
         Whether every search of the label came to its end.
     n_nodes_ : int
         Conjunctions looked at.
-    classes_, start_prob_, transition_prob_, end_prob_, emission_, n_features_in_, feature_names_in_, n_iter_, loss_curve_
+    classes_, start_prob_, transition_prob_, end_prob_, emission_, n_features_in_, n_iter_, loss_curve_
         As in :class:`HMMClassifier`; the columns of ``emission_`` are ``conjunctions_``.
 
     Notes
     -----
-    Columns of ``X`` hold two values; above zero is true. Steps without a label, or with a set of candidates, take no part
-    in the search for rules; the model then learns from them by EM. Looking at the children of a conjunction takes
-    O(distinct rows that it covers * items). Where no input is on, no rule without negations holds.
+    Columns of ``X`` hold two values; above zero is true. Steps without a label, or with a set of candidates,
+    take no part in the search for rules; the model then learns from them by EM. Looking at the children of a
+    conjunction takes O(distinct rows that it covers * items). Where no input is on, no rule without negations
+    holds.
 
     References
     ----------
-    Land and Doig, "An automatic method of solving discrete programming problems", Econometrica 1960, for branch and bound;
     ``spec`` "induction" 4.
 
     Examples
@@ -254,7 +255,7 @@ class RuleHMM(ConjunctionHMM):
             searches.append(found)
             if found.conjunction is None:
                 break
-            covered = search.truth[:, list(found.conjunction)].all(axis=1)
+            covered: np.ndarray = np.all(search.truth[:, list(found.conjunction)], axis=1)
             positive[covered] *= self.cover_discount
             taken.append(covered)
         return searches
@@ -277,8 +278,8 @@ class RuleHMM(ConjunctionHMM):
         stopped = [str(label) for label, certified in self.certified_.items() if not certified]
         if stopped:
             warnings.warn(
-                f"The search for the best rule stopped at max_nodes for: {', '.join(stopped)}. The rules are the best of "
-                "those looked at.",
+                f"The search for the best rule stopped at max_nodes for: {', '.join(stopped)}. "
+                "The rules are the best of those looked at.",
                 ConvergenceWarning,
                 stacklevel=3,
             )

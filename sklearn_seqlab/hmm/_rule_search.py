@@ -1,4 +1,4 @@
-"""Branch and bound for the best conjunctive rule: exact, by an optimistic bound on everything that a rule may become."""
+"""Branch and bound for the best conjunctive rule: exact, by a bound on all that a rule may become."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ class RuleSearch:
 
     Notes
     -----
-    Children of a node extend it by items larger than its last one, so each conjunction is made once. A descendant covers
-    no more positives than the node, has more items, and covers all negatives that the node covers together with all of
-    the items that may still come; which bounds its score from above.
+    Children of a node extend it by items larger than its last one, so each conjunction is made once. A
+    descendant covers no more positives than the node, has more items, and covers all negatives that the node
+    covers together with all of the items that may still come; which bounds its score from above.
     """
 
     truth: np.ndarray
@@ -102,7 +102,7 @@ class RuleSearch:
         taken : list of ndarray of bool of shape (n_rows,)
             Truth of rules that must not be found again.
         """
-        rate, totals = SCORES[self.score], Totals(*totals, self.m)
+        rate, weights = SCORES[self.score], Totals(*totals, self.m)
         best = FoundRule()
         n_items = self.truth.shape[1]
         queue: list[tuple[float, int, Conjunction, np.ndarray]] = [(-np.inf, 0, (), np.arange(len(positive)))]
@@ -127,7 +127,7 @@ class RuleSearch:
             for j in np.flatnonzero(p >= self.min_pos):
                 child = (*conjunction, int(items[j]))
                 if n[j] <= self.noise * (p[j] + n[j]):
-                    score = float(rate(p[j], n[j], k, totals))
+                    score = float(rate(p[j], n[j], k, weights))
                     if score > self.min_score and best.yields_to(score, child):
                         covered = np.zeros(len(positive), dtype=bool)
                         covered[rows[held[:, j]]] = True
@@ -135,7 +135,7 @@ class RuleSearch:
                             best.conjunction, best.score = child, score
                             best.positives, best.negatives = float(p[j]), float(n[j])
                 if k < self.max_order and j + 1 < len(items):
-                    hope = float(rate(p[j], least[j], k + 1, totals))
+                    hope = float(rate(p[j], least[j], k + 1, weights))
                     if not self._is_hopeless(hope, best):
                         heapq.heappush(queue, (-hope, k, child, rows[held[:, j]]))
         return best

@@ -65,7 +65,9 @@ class _Split:
         """Log-probability of the known labels given the inputs."""
         chains = self.chains(unary)
         log_z = chains.log_partition()
-        known = chains.score_of(self.codes) if self.complete else chains.narrowed(self.allowed).log_partition()
+        known = (
+            chains.score_of(self.codes) if self.complete else chains.narrowed(self.allowed).log_partition()
+        )
         feasible = np.isfinite(log_z)
         return float(self.weight @ np.where(feasible, known - np.where(feasible, log_z, 0.0), -np.inf))
 
@@ -222,7 +224,7 @@ class SetSearch:
 
     def _channel(self, conjunction: Conjunction) -> _Channel:
         if conjunction not in self.channels:
-            truth = self.items[:, list(conjunction)].all(axis=1)
+            truth: np.ndarray = np.all(self.items[:, list(conjunction)], axis=1)
             identity = self.identities.setdefault(np.packbits(truth).tobytes(), len(self.identities))
             tables = [split.table(truth) for split in self.splits]
             self.channels[conjunction] = _Channel(truth, identity, tables)
