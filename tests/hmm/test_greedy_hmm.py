@@ -108,7 +108,9 @@ def test_equal_columns_are_one():
     X, y = toy_rules(range(8), 8, 4, 7)
     doubled = [x[:, [0, 1, 2, 3, 1]] for x in X]
     split = [(np.arange(5), np.arange(5, 8))]
-    assert search(doubled, y, split).run() == search(X, y, split).run()
+    twice = search(doubled, y, split)
+    assert not any({(1,), (4,)} <= set(m) for m, _, _ in twice._neighbours(((1,),)).values())
+    assert twice.run() == search(X, y, split).run()
 
 
 def test_hidden_labels_and_weights():

@@ -15,7 +15,9 @@ from worked_numbers import t2
 
 from sklearn_seqlab import HMMClassifier
 from sklearn_seqlab.hmm import _emission
+from sklearn_seqlab.hmm._learning import visible_mass
 from sklearn_seqlab.inference import PackedChains
+from sklearn_seqlab.sequences import encode_labels
 
 MIXED = ["gaussian", "bernoulli", "categorical", "bernoulli"]
 
@@ -282,6 +284,13 @@ def test_unlabelled_sequences_help(rng):
         X, [[*states[0][:2].tolist(), *[None] * 29, *states[0][31:40].tolist(), *[None] * 20], *y]
     )
     assert more.score(X, states) >= few.score(X, states)
+
+
+def test_em_starts_from_what_steps_say_by_themselves():
+    labels = encode_labels([["a", None, {"a", "b"}], ["c", "b"]])
+    expected = [[1, 0, 0], [0, 0, 0], [0.5, 0.5, 0], [0, 0, 1], [0, 1, 0]]
+    assert visible_mass(labels).tolist() == expected
+    assert visible_mass(labels, 1, 3).tolist() == expected[1:3]
 
 
 def test_candidates_alone_have_parameters():

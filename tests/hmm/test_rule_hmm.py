@@ -10,9 +10,10 @@ from sklearn.exceptions import ConvergenceWarning
 from toy_rules import toy_rules
 
 from sklearn_seqlab import HMMClassifier, RuleHMM
-from sklearn_seqlab._conjunctions import complements, make_items
+from sklearn_seqlab._conjunctions import complements, item_truth, make_items
 from sklearn_seqlab.hmm._rule_search import RuleSearch
 from sklearn_seqlab.preprocessing import make_sequence_pipeline
+from sklearn_seqlab.sequences import pack
 
 RULE_SCORES = ["compression", "coverage", "wracc", "m_estimate"]
 
@@ -202,3 +203,34 @@ def test_warnings_and_errors():
         RuleHMM(window=(1, -1)).fit(X, y)
     shifted = RuleHMM(noise=0.5, min_pos=2).fit([4 * x - 1 for x in X], y)  # any two values, true above zero
     assert shifted.rules_.tolist() == RuleHMM(noise=0.5, min_pos=2).fit(X, y).rules_.tolist()
+
+
+def test_equal_bounds_are_opened():
+    # (1, 2) is found first, below the node (1,) of the larger bound; (0, 1) scores the same and is smaller
+    truth = np.array([[1, 1, 1, 1]] * 3 + [[0, 1, 0, 0]] + np.eye(4, dtype=int).tolist()) > 0
+    positive, negative = np.r_[np.ones(4), np.zeros(4)], np.r_[np.zeros(4), np.full(4, 4.0)]
+    search = RuleSearch(truth, np.full(4, -1), "coverage", 2, 0.4, 1, 0.0, 2.0, 1000)
+    assert search.best(positive, negative, (4.0, 16.0), []).conjunction == (0, 1)
+
+
+def test_windows_end_at_the_ends_of_a_sequence():
+    batch, items = pack([[[1], [0]], [[0], [1]], [[1]]]), make_items(1, (1, 1), True)
+    truth = dict(
+        zip([tuple(item.tolist()) for item in items], item_truth(batch, items).T.tolist(), strict=True)
+    )
+    assert truth[0, -1, False] == [False, True, False, False, False]
+    assert truth[0, -1, True] == [False, False, False, True, False]
+    assert truth[0, 1, False] == [False, False, True, False, False]
+    assert truth[0, 1, True] == [True, False, False, False, False]
+
+
+def test_a_stream_knows_nothing_of_steps_before_it():
+    x = (np.arange(40) % 5 < 3).astype(float)
+    labels = np.where(np.r_[1.0, x[:-1]] == 0, "after", "other")
+    model = RuleHMM(window=(1, 0), negations=True, noise=0.0).fit([x[:, None]] * 3, [labels] * 3)
+    assert any(model.items_[i].tolist() == (0, -1, True) for c in model.conjunctions_ for i in c)
+    stream = model.predict_online(lag=9)
+    for _ in range(2):
+        for value in x[:6]:
+            stream.step([value])
+        assert_allclose(stream.finish(), model.predict_proba([x[:6, None]])[0], atol=1e-12)
