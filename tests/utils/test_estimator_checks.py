@@ -53,7 +53,8 @@ CONFIGURATIONS = {
     "hidden Markov, binary": HMMClassifier(emission="bernoulli", use_end=True, decoding="marginal"),
     "hidden Markov, codes": HMMClassifier(emission="categorical", alpha=0.1),
     "hidden Markov, mixed": HMMClassifier(emission=["gaussian", "auto", "categorical"]),
-    "rules": RuleHMM(noise=0.5, min_pos=2),
+    "rules": RuleHMM(),
+    "rules of noise": RuleHMM(noise=0.5, min_pos=2),
     "rules and inputs": RuleHMM(
         rule_score="wracc", emission="rules+inputs", window=(1, 0), negations=True, cover_discount=0.5
     ),
