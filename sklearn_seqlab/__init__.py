@@ -3,6 +3,16 @@
 from sklearn_seqlab._version import __version__
 from sklearn_seqlab.crf import LinearChainCRF, SemiCRF
 from sklearn_seqlab.hierarchical import HSCRFClassifier
+from sklearn_seqlab.hmm import GreedyInductionHMM, HMMClassifier, RuleHMM
 from sklearn_seqlab.stepwise import StepwiseClassifier
 
-__all__ = ["HSCRFClassifier", "LinearChainCRF", "SemiCRF", "StepwiseClassifier", "__version__"]
+__all__ = [
+    "GreedyInductionHMM",
+    "HMMClassifier",
+    "HSCRFClassifier",
+    "LinearChainCRF",
+    "RuleHMM",
+    "SemiCRF",
+    "StepwiseClassifier",
+    "__version__",
+]

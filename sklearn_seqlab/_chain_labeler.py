@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_seqlab import _parallel
+from sklearn_seqlab._online_labeler import OnlineLabeler, OnlineScores
 from sklearn_seqlab.base import SequenceLabeler, SequenceTags
 from sklearn_seqlab.inference import PackedChains
 from sklearn_seqlab.sequences import LabelCodes, PackedBatch, encode_labels
 
-__all__ = ["ChainLabeler", "ProbabilisticChainLabeler"]
+__all__ = ["ChainLabeler", "OnlineChainLabeler", "ProbabilisticChainLabeler"]
 
 ChainSource = Callable[[int, int], PackedChains]
 
@@ -261,3 +263,50 @@ class ProbabilisticChainLabeler(ChainLabeler):
         )
         draws = [np.concatenate([part[k] for part in parts]) for k in range(n_samples)]
         return [batch.unpack(self.classes_[codes]) for codes in draws]
+
+
+class OnlineChainLabeler(ProbabilisticChainLabeler):
+    """Adds streams: probabilities of a step before the sequence has ended."""
+
+    def __sklearn_tags__(self) -> SequenceTags:
+        tags = super().__sklearn_tags__()
+        tags.online = True
+        return tags
+
+    @abstractmethod
+    def _online_scores(self) -> OnlineScores:
+        """How a new stream is scored; called once for each, so that scores may remember earlier steps."""
+
+    def predict_online(self, lag: int = 0) -> OnlineLabeler:
+        """Label a stream whose steps arrive one by one.
+
+        Parameters
+        ----------
+        lag : int, default=0
+            How many further steps to wait for before a step is labelled. 0 is filtering: the probabilities of a step
+            given the inputs up to it. The longer the lag, the closer to :meth:`predict_proba`; with a lag of the
+            length of the stream they are the same.
+
+        Returns
+        -------
+        stream : OnlineLabeler
+            ``stream.step(x)`` takes the inputs (n_features,) of one step, and returns the probabilities (n_labels,)
+            of the step ``lag`` back, or None while there is none; ``stream.finish()`` returns those of the last
+            ``lag`` steps.
+
+        Notes
+        -----
+        In a hidden Markov model these are probabilities given what was observed so far. A conditional random field
+        has no model of its inputs: there they are the probabilities that the field gives to the sequence cut off
+        after the last step, with no weight for ending there. They are not the probabilities of the whole sequence
+        with later inputs unknown, which a CRF does not define, so weights learnt on whole sequences may lean on
+        inputs that are yet to come.
+
+        A step takes O((lag + 1) * n_labels**2) time; memory does not grow. Sums are taken in the log domain, so
+        streams of any length keep their digits.
+        """
+        check_is_fitted(self)
+        if isinstance(lag, bool) or not isinstance(lag, Integral) or lag < 0:
+            raise ValueError(f"lag is {lag!r}; expected an integer of at least 0.")
+        allow_nan = self.__sklearn_tags__().input_tags.allow_nan
+        return OnlineLabeler(self._online_scores, self.classes_, self.n_features_in_, int(lag), allow_nan)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import HasMethods, Hidden, Interval, Options, StrOptions
+from sklearn.utils._param_validation import HasMethods, Hidden, Interval, Options, RealNotInt, StrOptions
 from sklearn.utils._set_output import _safe_set_output
 from sklearn.utils.metadata_routing import _raise_for_params, _routing_enabled
 from sklearn.utils.validation import _check_feature_names, _num_samples
@@ -14,6 +14,7 @@ __all__ = [
     "Hidden",
     "Interval",
     "Options",
+    "RealNotInt",
     "StrOptions",
     "_check_feature_names",
     "_fit_context",

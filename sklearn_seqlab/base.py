@@ -65,6 +65,10 @@ class SequenceTags(Tags):
         ``predict_boundary_proba``.
     level_marginals : bool
         ``predict_marginals``.
+    online : bool
+        ``predict_online``.
+    holds_out : bool
+        ``fit`` holds sequences out to judge by, so that it needs two or more.
     keeps_rows : bool
         The fitted estimator holds copies of training rows, as kernel models must.
     """
@@ -79,6 +83,8 @@ class SequenceTags(Tags):
     segments: bool = False
     boundaries: bool = False
     level_marginals: bool = False
+    online: bool = False
+    holds_out: bool = False
     keeps_rows: bool = False
 
 
@@ -118,7 +124,8 @@ class SequenceLabeler(BaseEstimator):
     def _pack(self, X: Any) -> PackedBatch:
         """Check and pack sequences for a fitted estimator."""
         check_is_fitted(self)
-        batch = pack(X, n_features=self.n_features_in_)
+        allow_nan = self.__sklearn_tags__().input_tags.allow_nan
+        batch = pack(X, n_features=self.n_features_in_, allow_nan=allow_nan)
         _check_feature_names(self, next(iter(X)), reset=False)
         return batch
 

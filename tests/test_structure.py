@@ -20,11 +20,13 @@ MODELS = {"stepwise", "crf", "hierarchical", "hkl", "svm", "gaussian_process", "
 STAGES = [
     GROUND,
     {"sequences"},  # lists in, packed batch out
+    {"_conjunctions"},  # rules over binary inputs
     {"inference"},  # scores in, sums and best paths out
     {"objectives"},  # coefficients -> scores -> value and gradient
     {"solvers"},  # minimise an objective
     {"metrics"},  # scores over lists of label sequences
     {"base"},  # what every estimator is
+    {"_online_labeler"},  # streams
     {"_chain_labeler", "_hierarchy_labeler"},  # what every estimator over chains, over segments predicts
     {"_hierarchy_fit"},  # how those over segments learn
     MODELS,

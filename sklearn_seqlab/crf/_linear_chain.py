@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.exceptions import DataDimensionalityWarning
 
 from sklearn_seqlab import _parallel
-from sklearn_seqlab._chain_labeler import ChainSource, ProbabilisticChainLabeler
+from sklearn_seqlab._chain_labeler import ChainSource, OnlineChainLabeler, OnlineScores
 from sklearn_seqlab._progress import Progress
 from sklearn_seqlab._sklearn_private import Interval, StrOptions, _fit_context
 from sklearn_seqlab.base import SequenceTags
@@ -38,7 +38,7 @@ _MANY_WEIGHTS = 1_000_000
 _VECTORS_IN_TRAINING, _LARGE_GIB = 26, 2.0
 
 
-class LinearChainCRF(ProbabilisticChainLabeler):
+class LinearChainCRF(OnlineChainLabeler):
     """Linear-chain conditional random field.
 
     The probability of a labelling is proportional to the exponential of the sum, over time steps, of the
@@ -295,6 +295,20 @@ class LinearChainCRF(ProbabilisticChainLabeler):
             return assemble_chains(unary, inputs, parts, batch.offsets[first : last + 1] - start, first)
 
         return chains
+
+    def _online_scores(self) -> OnlineScores:
+        parts = self._coefficients()
+        columns = self.transition_features_
+        check_coefficients(parts, self.n_features_in_, len(columns))
+        node, intercept, transition = parts.node, parts.intercept, np.ascontiguousarray(parts.transition)
+
+        def row(x: np.ndarray) -> np.ndarray:
+            return node @ x + intercept
+
+        def moves(x: np.ndarray) -> np.ndarray:
+            return parts.edge @ x[columns] + transition
+
+        return OnlineScores(row, moves if len(columns) else None, transition, parts.start, parts.end)
 
     def _coefficients(self) -> ChainCoefficients:
         return ChainCoefficients(

@@ -13,6 +13,7 @@ except ImportError as error:  # the compiled kernels are missing, or were built 
 
 from sklearn_seqlab.inference.chain import ChainScores
 from sklearn_seqlab.inference.hierarchy import HierarchyScores
+from sklearn_seqlab.inference.online_chain import OnlineChain
 from sklearn_seqlab.inference.packed_chains import PackedChains
 from sklearn_seqlab.inference.packed_hierarchies import NestedSegments
 from sklearn_seqlab.inference.packed_stacks import PackedStacks
@@ -23,6 +24,7 @@ __all__ = [
     "ChainScores",
     "HierarchyScores",
     "NestedSegments",
+    "OnlineChain",
     "PackedChains",
     "PackedStacks",
     "SegmentScores",

@@ -50,6 +50,7 @@ VERBS = {
     "segments": "predict_segments",
     "boundaries": "predict_boundary_proba",
     "level_marginals": "predict_marginals",
+    "online": "predict_online",
 }
 """Which tag promises which method."""
 

@@ -22,6 +22,7 @@ from sklearn_seqlab.utils._check_tools import (
     check,
     fitted,
     fresh,
+    has,
     make_check_data,
     object_array,
     only_classes,
@@ -172,11 +173,18 @@ def check_kinds_of_labels(estimator: Any) -> None:
         assert_same(as_list.predict(X), model.predict(X), message)
 
 
-@check()
+@check(lambda estimator: not get_tags(estimator).holds_out)
 def check_single_sequence(estimator: Any) -> None:
     X, y = make_check_data(estimator, lengths=[9])
     model = fresh(estimator).fit(X, y)
     _assert_is_object_array(model.predict(X), [9], "predict on one sequence")
+
+
+@check(has("holds_out"))
+def check_single_sequence_cannot_be_held_out(estimator: Any) -> None:
+    X, y = make_check_data(estimator, lengths=[9])
+    with assert_raises(ValueError, "sequence", "fit on one sequence, of which none can be held out"):
+        fresh(estimator).fit(X, y)
 
 
 @check()
@@ -261,7 +269,8 @@ def check_failed_first_fit_leaves_no_trace(estimator: Any) -> None:
 def _calls(model: Any, y: Any) -> dict[str, Callable[[Any], Any]]:
     """Every verb, as a function of X alone."""
     others = {"log_likelihood": (y,), "predict_n_best": (2,)}
-    verbs = [verb for tag, verb in VERBS.items() if getattr(get_tags(model), tag)]
+    # streams take no X; check_streams has their bad input
+    verbs = [verb for tag, verb in VERBS.items() if getattr(get_tags(model), tag) and tag != "online"]
     calls = {verb: _call(getattr(model, verb), others.get(verb, ())) for verb in ["predict", *verbs]}
     calls["score"] = _call(model.score, (y,))
     return calls

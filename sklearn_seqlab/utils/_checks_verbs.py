@@ -6,13 +6,16 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 
 from sklearn_seqlab.utils._check_tools import (
     assert_close,
+    assert_raises,
     assert_same,
     check,
     fitted,
+    fresh,
     has,
     has_parameter,
     make_check_data,
@@ -199,3 +202,38 @@ def check_samples_follow_the_probabilities(estimator: Any) -> None:
         gap = np.abs(share - proba).max()
         # five standard deviations of a share
         assert gap < 5 * 0.5 / np.sqrt(n_samples), f"Shares among draws miss the probabilities by {gap:.2f}."
+
+
+@check(has("online"))
+def check_streams(estimator: Any) -> None:
+    with assert_raises(NotFittedError, "", "predict_online before fit"):
+        fresh(estimator).predict_online()
+    model, X, _ = fitted(estimator)
+    n_labels = len(only_classes(model))
+    for lag in (0, 2, max(len(values) for values in X)):
+        stream = model.predict_online(lag=lag)
+        for values, expected in zip(X, model.predict_proba(X), strict=True):
+            answers = [stream.step(row) for row in values]
+            n_due = min(lag, len(values))
+            assert all(answer is None for answer in answers[:n_due]), (
+                f"A stream of lag {lag} answers before {lag} further steps have come."
+            )
+            for proba in answers[n_due:]:
+                assert proba.shape == (n_labels,), f"A step gives shape {proba.shape}, not ({n_labels},)."
+                assert abs(proba.sum() - 1) < 1e-9, "The probabilities of a step do not sum to one."
+            rest = stream.finish()
+            assert rest.shape == (n_due, n_labels), f"finish gives {rest.shape}, not ({n_due}, {n_labels})."
+            message = "What a stream gives at its end is not predict_proba"
+            assert_close([rest], [expected[len(values) - n_due :]], message)
+    stream = model.predict_online()
+    cases = {"a step of other features": (X[0][0, :2], "shape"), "text": (["one", "two", "three"], "dtype")}
+    cases["infinity"] = (np.array([0.0, np.inf, 0.0]), "infinity at time step 0, column 1")
+    if not get_tags(estimator).input_tags.allow_nan:
+        cases["NaN"] = (np.array([0.0, np.nan, 0.0]), "NaN at time step 0, column 1")
+    for case, (row, match) in cases.items():
+        with assert_raises(ValueError, match, f"step with {case}"):
+            stream.step(row)
+    bad_lags: tuple[Any, ...] = (-1, 1.5, True)
+    for bad in bad_lags:
+        with assert_raises(ValueError, "lag", f"predict_online(lag={bad})"):
+            model.predict_online(lag=bad)

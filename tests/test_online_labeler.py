@@ -1,0 +1,91 @@
+"""Streams of fitted estimators: what a step means, and that streams do not disturb each other."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_seqlab import HMMClassifier, LinearChainCRF
+from sklearn_seqlab.preprocessing import make_sequence_pipeline
+
+MODELS = {
+    "gaussian": HMMClassifier(emission="gaussian"),
+    "mixed": HMMClassifier(emission=["gaussian", "bernoulli", "categorical"], use_end=True),
+    "bernoulli": HMMClassifier(emission="bernoulli"),
+    "never": HMMClassifier(emission="bernoulli", alpha=0.0),
+    "crf": LinearChainCRF(),
+    "crf, moves": LinearChainCRF(transition_features=[1, 2]),
+    "crf, restricted": LinearChainCRF(restrict_features=True),
+}
+
+
+def data(rng):
+    X, y = [], []
+    for n in (7, 9, 8, 12, 5):
+        codes = np.repeat(rng.integers(0, 3, n), 3)[:n]
+        codes[:3] = rng.permutation(3)
+        X.append((rng.uniform(size=(n, 3)) < 0.15 + 0.3 * codes[:, None]).astype(float))
+        y.append(np.array(["a", "b", "c"])[codes])
+    return X, y
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_step_is_the_last_of_the_sequence_cut_off(rng, name):
+    X, y = data(rng)
+    model = MODELS[name].fit(X, y)
+    stream = model.predict_online()
+    found = [stream.step(row) for row in X[3]]
+    delayed = model.predict_online(lag=2)
+    later = [delayed.step(row) for row in X[3]]
+    # no weight for ending where it has not ended
+    if isinstance(model, HMMClassifier):
+        model.end_prob_ = np.ones(3)
+    else:
+        model.end_coef_ = np.zeros(3)
+    for t in range(len(X[3])):
+        cut = model.predict_proba([X[3][: t + 1]])[0]
+        assert_allclose(found[t], cut[-1], atol=1e-9)
+        if t >= 2:
+            assert_allclose(later[t], cut[t - 2], atol=1e-9)
+    assert later[:2] == [None, None]
+
+
+def test_missing_channels_in_a_stream(rng):
+    X, y = data(rng)
+    for emission in ("gaussian", "bernoulli", ["gaussian", "bernoulli", "categorical"]):
+        model = HMMClassifier(emission=emission).fit(X, y)
+        x = X[0].copy()
+        x[1, 0] = x[2, 1] = x[3, 2] = np.nan
+        x[4] = np.nan
+        stream = model.predict_online(lag=len(x))
+        for row in x:
+            stream.step(row)
+        assert_allclose(stream.finish(), model.predict_proba([x])[0], atol=1e-12)
+
+
+def test_a_stream_starts_again_and_keeps_its_model(rng):
+    X, y = data(rng)
+    model = HMMClassifier().fit(X, y)
+    one, other = model.predict_online(lag=1), model.predict_online(lag=1)
+    expected = [[one.step(row) for row in X[0]], one.finish()]
+    for row in X[1]:
+        other.step(row)
+    assert other.n_steps_ == len(X[1]) and one.n_steps_ == 0
+    model.fit(X[2:], y[2:])
+    again = [[one.step(row) for row in X[0]], one.finish()]
+    assert_allclose(again[0][1:], expected[0][1:])
+    assert_allclose(again[1], expected[1])
+    with pytest.raises(ValueError, match="x contains infinity at time step 0, column 2"):
+        one.step([0, 0, np.inf])
+    assert_allclose(one.step(sparse.csr_array(X[0][[0]])) is None, True)
+    assert one.finish().shape == (1, 3) and one.finish().shape == (0, 3)
+
+
+def test_streams_through_a_pipeline(rng):
+    X, y = data(rng)
+    pipe = make_sequence_pipeline(StandardScaler(), LinearChainCRF()).fit(X, y)
+    stream = pipe.predict_online(lag=20)
+    for row in X[1]:
+        assert stream.step(row) is None
+    assert_allclose(stream.finish(), pipe.predict_proba([X[1]])[0], atol=1e-10)
