@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -9,15 +10,16 @@ from typing import Any
 import numpy as np
 
 from sklearn_seqlab import _parallel
-from sklearn_seqlab._hierarchy_labeler import narrow_by
 from sklearn_seqlab._progress import Progress
-from sklearn_seqlab.exceptions import InfeasibleSequenceError
 from sklearn_seqlab.objectives import (
     HierarchyLogLikelihood,
     HierarchyShape,
     KnownConfiguration,
     Level,
+    check_known,
     choose_engine,
+    hierarchy_doubles_per_step,
+    narrow_by,
 )
 from sklearn_seqlab.sequences import LevelCodes, PackedBatch
 from sklearn_seqlab.solvers import SolverOutcome, lbfgs, stochastic
@@ -35,6 +37,16 @@ __all__ = [
     "make_levels",
     "per_level",
 ]
+
+# What may be asked of a last level of single steps (of all levels at once: anything).
+_OF_STEPS: dict[str, tuple[Any, ...]] = {
+    "duration": ("none", "geometric"),
+    "max_duration": (None, 1),
+    "segment_features": (("sum",),),
+    "edge_features": (),
+}
+
+_MUCH_MEMORY = 4e9  # bytes
 
 # "observed" durations: up to so many steps all lengths are explicit, beyond it up to this quantile of the lengths,
 # and never more than so many (of a level with others below it, half as many): time is linear in this number, and
@@ -78,8 +90,9 @@ class HierarchyFit:
             raise ValueError("y holds no label where sample_weight is positive: nothing to learn from.")
         order = counts[np.argsort(~complete[counts], kind="stable")]
         known = codes.take(order)
-        _check_known(known, shape, order)
+        check_known(known, shape, order)
         engine = choose_engine(shape, engine)
+        _warn_if_huge(batch, shape, engine)
         name = type(estimator).__name__
         with _parallel.one_blas_thread(), Progress(estimator.verbose, name, estimator.max_iter) as progress:
 
@@ -102,12 +115,17 @@ class HierarchyFit:
             coef = np.zeros(objective.n_coef)
             options = {"max_iter": estimator.max_iter, "tol": estimator.tol, "callback": progress}
             n_complete = int(complete[order].sum())
+            first = None
             if start is not None:
                 coef = _warm(objective, shape, start, batch.n_features)
-            elif 0 < n_complete < len(order):
+            elif 0 < n_complete < len(order) and (most_first := estimator.max_iter // 2):
                 # with hidden parts the objective has many minima: start at that of the complete sequences
-                coef = lbfgs(loss(n_complete), coef, **(options | {"tol": _ROUGHLY})).coef
-            if estimator.solver == "lbfgs":
+                first = lbfgs(loss(n_complete), coef, **(options | {"tol": _ROUGHLY, "max_iter": most_first}))
+                coef = first.coef
+                options["max_iter"] -= first.n_iter
+            if first is not None and first.interrupted:
+                outcome = first
+            elif estimator.solver == "lbfgs":
                 outcome = lbfgs(objective, coef, **options)
             else:
                 outcome = stochastic(
@@ -120,6 +138,8 @@ class HierarchyFit:
                     random_state=estimator.random_state,
                     **options,
                 )
+        if first is not None and outcome is not first:
+            outcome.n_iter += first.n_iter
         blocks = shape.blocks(*objective.split(outcome.coef))
         return cls(shape, blocks, engine, outcome, objective.n_redone)
 
@@ -139,51 +159,22 @@ class HierarchyFit:
         }
 
 
-def _check_known(known: LevelCodes, shape: HierarchyShape, numbers: np.ndarray) -> None:
-    """Refuse labels and ends that break a rule by themselves, in words; the engines see the rest."""
-    is_last = np.zeros(known.ends.shape[1], dtype=bool)
-    is_last[known.offsets[1:] - 1] = True
-    for k, own in enumerate(known.levels):
-        d = shape.top_level + k
-        if d == 0:
-            continue
-        level, ends, names = shape.levels[d], known.ends[k], own.classes
-        above = np.zeros_like(own.codes) if k == 0 else known.levels[k - 1].codes
-        stays = ~is_last if k == 0 else known.ends[k - 1] == 0
-        parents = [""] if k == 0 else [f" under {name!r}" for name in known.levels[k - 1].classes.tolist()]
-        rows = np.flatnonzero((own.codes >= 0) & (above >= 0))
-        wrong = rows[~shape.children[d - 1][above[rows], own.codes[rows]]]
-        if len(wrong):
-            t = int(wrong[0])
-            raise _infeasible(
-                known, numbers, k, t, f"{names[own.codes[t]].item()!r} may not stand{parents[above[t]]}"
-            )
-        if level.max_duration is not None and not level.has_tail and not level.is_step:
-            starts = np.flatnonzero(np.diff((ends == 0).astype(np.int8), prepend=0) == 1)
-            stops = np.flatnonzero(np.diff((ends == 0).astype(np.int8), append=0) == -1) + 1
-            long = np.flatnonzero(stops - starts >= level.max_duration)
-            if len(long):
-                n = int(stops[long[0]] - starts[long[0]]) + 1
-                fact = f"the segment from here on has {n} steps or more, but max_duration is {level.max_duration}"
-                raise _infeasible(known, numbers, k, int(starts[long[0]]), fact)
-        rows = np.flatnonzero(
-            (ends == 1)[:-1] & stays[:-1] & (own.codes[:-1] >= 0) & (own.codes[1:] >= 0) & (above[:-1] >= 0)
+def _warn_if_huge(batch: PackedBatch, shape: HierarchyShape, engine: str) -> None:
+    """Several levels of explicit durations without a limit need room that grows with the square of a sequence."""
+    if engine != "aio":
+        return
+    longest = int(batch.lengths.max())
+    doubles = longest * hierarchy_doubles_per_step(shape, longest)
+    for d in range(1, shape.n_levels - 1):
+        n_durations = shape.levels[d].durations_up_to(longest)
+        doubles += longest * n_durations * shape.levels[d].n_states * shape.levels[d + 1].n_states
+    if 8 * doubles > _MUCH_MEMORY:
+        warnings.warn(
+            f"The longest sequence has {longest} time steps: a pass over it takes about {8 * doubles / 1e9:.0f} GB, "
+            "since segments of several levels may have any duration. A limit, max_duration, makes that linear.",
+            UserWarning,
+            stacklevel=5,
         )
-        moves = above[rows], own.codes[rows], own.codes[rows + 1]
-        wrong = rows[~shape.transitions[d - 1][moves]]
-        if len(wrong):
-            t = int(wrong[0])
-            before, after = names[own.codes[t : t + 2]].tolist()
-            fact = f"{after!r} may not follow {before!r}{parents[above[t]]}"
-            raise _infeasible(known, numbers, k, t + 1, fact)
-
-
-def _infeasible(
-    known: LevelCodes, numbers: np.ndarray, level: int, row: int, fact: str
-) -> InfeasibleSequenceError:
-    s = int(np.searchsorted(known.offsets, row, side="right")) - 1
-    place = f"level {level}, time step {row - known.offsets[s]}"
-    return InfeasibleSequenceError(f"The labels of y[{numbers[s]}] fit no segmentation: {place}: {fact}.")
 
 
 def per_level(value: Any, n_levels: int, name: str, atoms: tuple[type, ...]) -> list[Any]:
@@ -228,17 +219,36 @@ def explicit_length(lengths: np.ndarray, weight: np.ndarray, cap: int = _LONG) -
     return min(max(_SHORT, quantile), cap)
 
 
-def allowed_children(codes: LevelCodes, above: int) -> np.ndarray:
-    """Pairs of a state and one below it that some time step may have, bool (n_states, n_states below)."""
+def allowed_children(codes: LevelCodes, above: int, counts: np.ndarray | None = None) -> np.ndarray:
+    """Pairs of a state and one below it that some time step may have, bool (n_states, n_states below).
+
+    Only sequences that count have a say; of a state that they do not show, the others tell.
+    """
     n_above, n_below = codes.levels[above].n_labels, codes.levels[above + 1].n_labels
-    allowed = np.zeros((n_above, n_below), dtype=bool)
-    for upper, lower in _informative_masks(codes, [above, above + 1]):
-        allowed |= (upper.T.astype(np.float64) @ lower) > 0
+    allowed, by_others = np.zeros((2, n_above, n_below), dtype=bool)
+    counts = np.ones(codes.n_sequences, dtype=bool) if counts is None else counts
+    for s, (upper, lower) in enumerate(_informative_masks(codes, [above, above + 1])):
+        pairs = (upper.T.astype(np.float64) @ lower) > 0
+        if counts[s]:
+            allowed |= pairs
+        else:
+            by_others |= pairs
+    orphans = ~allowed.any(axis=0)
+    lonely = ~allowed.any(axis=1)
+    allowed[lonely] = by_others[lonely]
+    allowed[:, orphans] |= by_others[:, orphans]
     return allowed
 
 
-def allowed_moves(codes: LevelCodes, level: int, parents: int | None) -> np.ndarray:
-    """Moves at a level that some pair of neighbouring steps may have, bool (n_parents, n_states, n_states)."""
+def allowed_moves(
+    codes: LevelCodes, level: int, parents: int | None, counts: np.ndarray | None = None
+) -> np.ndarray:
+    """Moves at a level that some pair of neighbouring steps may have, bool (n_parents, n_states, n_states).
+
+    Only sequences that count have a say.
+    """
+    if counts is not None and not counts.all():
+        codes = codes.take(np.flatnonzero(counts))
     n_states = codes.levels[level].n_labels
     n_parents = 1 if parents is None else codes.levels[parents].n_labels
     allowed = np.zeros((n_parents, n_states, n_states), dtype=bool)
@@ -304,6 +314,8 @@ def make_levels(
             continue
         k = d - root
         is_step = d == codes.n_levels - 1 and not segment_bottom
+        if is_step:
+            _check_step(options, k, d)
         lengths, sequence = known_lengths(codes, d)
         counts = weight[sequence] > 0
         lengths, share = lengths[counts], weight[sequence][counts]
@@ -331,6 +343,18 @@ def make_levels(
             )
         )
     return levels
+
+
+def _check_step(options: dict[str, list[Any]], k: int, level: int) -> None:
+    """Refuse what is asked of single steps in particular and only segments have."""
+    for name, neutral in _OF_STEPS.items():
+        wish = options[name][k]
+        differs = wish not in neutral if name != "edge_features" else {"start", "end"} & set(wish)
+        if differs and any(other != wish for other in options[name]):
+            raise ValueError(
+                f"{name} of level {level} is {wish!r}, but its segments are single time steps: set "
+                "bottom_persist=True, or leave that to the levels above."
+            )
 
 
 def check_names(names: Any, known: tuple[str, ...], parameter: str, least: int = 0) -> tuple[str, ...]:

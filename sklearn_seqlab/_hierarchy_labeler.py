@@ -19,15 +19,17 @@ from sklearn_seqlab.objectives import (
     HierarchyShape,
     Level,
     assemble_cliques,
+    check_known,
     choose_engine,
     hierarchy_doubles_per_step,
     linear_scores,
     make_engine,
+    narrow_by,
     too_large,
 )
 from sklearn_seqlab.sequences import UNSEEN, LevelCodes, PackedBatch, encode_levels
 
-__all__ = ["HierarchyLabeler", "narrow_by"]
+__all__ = ["HierarchyLabeler"]
 
 Segment = tuple[Any, ...]
 
@@ -283,7 +285,9 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
         batch = self._pack(X)
         if y_observed is None:
             return batch, None
-        return batch, self._encode(y_observed, batch.offsets, name="y_observed")
+        known = self._encode(y_observed, batch.offsets, name="y_observed")
+        check_known(known, self._shape(), name="y_observed")
+        return batch, known
 
     def _encode(self, y: Any, offsets: np.ndarray, **options: Any) -> LevelCodes:
         kept = self._structure
@@ -362,23 +366,6 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
         bounds = _parallel.chunk_bounds(batch.offsets, doubles)
         with _parallel.one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
             return _parallel.run(task, bounds, self.n_jobs)
-
-
-def narrow_by(
-    known: LevelCodes, shape: HierarchyShape
-) -> Callable[[int, int], tuple[np.ndarray, np.ndarray]]:
-    """What is allowed and which ends are known in a run of rows, in the terms of the engines."""
-    top = shape.top_level
-
-    def narrow(start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
-        allowed = np.ones((stop - start, shape.n_nodes), dtype=bool)
-        for k, level in enumerate(known.levels):
-            allowed[:, shape.nodes(top + k)] = level.allowed(start, stop)
-        ends = np.full((shape.n_levels, stop - start), -1, dtype=np.int8)
-        ends[top:] = known.ends[:, start:stop]
-        return allowed, ends
-
-    return narrow
 
 
 def _code_tables(known: LevelCodes) -> list[np.ndarray]:

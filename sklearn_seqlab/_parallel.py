@@ -36,7 +36,7 @@ def chunk_bounds(offsets: np.ndarray, doubles_per_step: int) -> list[tuple[int, 
 
 def run(function: Callable[[Any], Result], tasks: Sequence[Any], n_jobs: int | None) -> list[Result]:
     """``[function(task) for task in tasks]`` on ``n_jobs`` threads, results in the order of the tasks."""
-    if len(tasks) < 2 or effective_n_jobs(n_jobs) == 1:
+    if effective_n_jobs(n_jobs) == 1 or len(tasks) < 2:
         return [function(task) for task in tasks]
     # sharedmem: threads also where the caller chose another backend, since tasks write into shared arrays
     return Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(function)(task) for task in tasks)

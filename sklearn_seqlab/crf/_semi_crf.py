@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_seqlab._hierarchy_fit import HierarchyFit, check_names, make_levels
+from sklearn_seqlab._hierarchy_fit import HierarchyFit, allowed_moves, check_names, make_levels
 from sklearn_seqlab._hierarchy_labeler import HierarchyLabeler
 from sklearn_seqlab._sklearn_private import Interval, StrOptions, _fit_context
 from sklearn_seqlab.base import SequenceTags
@@ -228,6 +228,7 @@ class SemiCRF(HierarchyLabeler):
         segment_features = check_names(self.segment_features, SEGMENT_FEATURES, "segment_features", least=1)
         edge_features = check_names(self.edge_features, EDGE_FEATURES, "edge_features")
         batch = pack(X)
+        weight = read_weights(sample_weight, batch.n_sequences)
         codes = encode_levels(
             y,
             batch.offsets,
@@ -235,8 +236,8 @@ class SemiCRF(HierarchyLabeler):
             segment_bottom=True,
             flat_segments=True,
             self_transitions=self.self_transitions,
+            counts=weight > 0,
         )
-        weight = read_weights(sample_weight, batch.n_sequences)
         options = {
             "duration": [self.duration],
             "max_duration": [self.max_duration],
@@ -244,7 +245,10 @@ class SemiCRF(HierarchyLabeler):
             "edge_features": [edge_features],
         }
         (level,) = make_levels(codes, options, weight, segment_bottom=True, root=False)
-        moves = read_allowed_transitions(self.allowed_transitions, codes.levels[0]).copy()
+        if isinstance(self.allowed_transitions, str):  # "observed", where labels may be missing
+            moves = allowed_moves(codes, 0, None, weight > 0)[0]
+        else:
+            moves = read_allowed_transitions(self.allowed_transitions, codes.levels[0]).copy()
         np.fill_diagonal(moves, codes.self_transitions[0])
         children = [np.ones((1, level.n_states), dtype=bool)]
         shape = HierarchyShape((Level(1), level), children, [moves[None]], persists=True)

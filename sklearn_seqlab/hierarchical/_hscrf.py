@@ -24,7 +24,13 @@ from sklearn_seqlab._hierarchy_fit import (
 from sklearn_seqlab._hierarchy_labeler import HierarchyLabeler
 from sklearn_seqlab._sklearn_private import Interval, StrOptions, _fit_context
 from sklearn_seqlab.base import SequenceTags
-from sklearn_seqlab.hierarchical._topology import prunable, read_children
+from sklearn_seqlab.hierarchical._topology import (
+    children_as_dict,
+    prunable,
+    read_children,
+    read_transitions,
+    transitions_as_dict,
+)
 from sklearn_seqlab.objectives import HierarchyShape, Level
 from sklearn_seqlab.sequences import LevelCodes, PackedBatch, encode_levels, pack, read_weights
 from sklearn_seqlab.solvers import report
@@ -77,8 +83,11 @@ class HSCRFClassifier(HierarchyLabeler):
         Which label may stand below which: pairs that some time step of the training data has (where a label is
         missing: may have), all, or by label of the parent, ``{parent: [children]}``. A list has an entry per
         pair of neighbouring levels.
-    transitions : {"all", "observed"}, default="all"
-        Which child may follow which under a parent.
+    transitions : {"all", "observed"} or a list, default="all"
+        Which child may follow which under a parent: any, or those pairs that neighbouring steps of the training
+        data have (where a label is missing: may have). A list has an entry per level below the root: one of these
+        two, a bool array of shape (n_labels above, n_labels, n_labels), or a dict ``{parent: {label:
+        [followers]}}``; labels at the top have the one parent None. What a dict does not name is not allowed.
     self_transitions : bool or "auto", default="auto"
         Whether a segment may follow one of the same label under the same parent. "auto" allows it at levels
         where ends or segments given to ``fit`` show it, and at a last level of single steps.
@@ -179,7 +188,7 @@ class HSCRFClassifier(HierarchyLabeler):
         "bottom_persist": ["boolean"],
         "root": ["boolean"],
         "children": [StrOptions({"observed", "full"}), dict, "array-like"],
-        "transitions": [StrOptions({"all", "observed"})],
+        "transitions": [StrOptions({"all", "observed"}), list, tuple],
         "self_transitions": ["boolean", StrOptions({"auto"})],
         "C": [Interval(Real, 0, None, closed="neither")],
         "solver": [StrOptions({"lbfgs", "sgd", "adagrad"})],
@@ -284,14 +293,19 @@ class HSCRFClassifier(HierarchyLabeler):
             that is not in ``children``.
         """
         batch = pack(X)
+        weight = read_weights(sample_weight, batch.n_sequences)
         codes = encode_levels(
             y,
             batch.offsets,
             root=self.root,
             segment_bottom=self.bottom_persist,
             self_transitions=self.self_transitions,
+            counts=weight > 0,
         )
-        weight = read_weights(sample_weight, batch.n_sequences)
+        if self.score_level != "all" and not 0 <= self.score_level < codes.n_levels:
+            raise ValueError(
+                f"score_level is {self.score_level}, but the levels are numbered 0 to {codes.n_levels - 1}."
+            )
         return self._learn(batch, codes, weight, self._make_shape(codes, weight))
 
     def _learn(
@@ -341,7 +355,7 @@ class HSCRFClassifier(HierarchyLabeler):
     def prune(
         self, threshold: float = 0.0, X: Any = None, y: Any = None, sample_weight: ArrayLike | None = None
     ) -> HSCRFClassifier:
-        """A copy without improbable children and transitions.
+        """A copy without improbable children, and transitions between them.
 
         Parameters
         ----------
@@ -349,14 +363,17 @@ class HSCRFClassifier(HierarchyLabeler):
             A pair of parent and child is improbable if neither its initialisation weight nor the weight of a
             transition into it is above this; of the pairs that are left, a transition is if its own weight is not.
             Weights of what training data does not show are small, and not always negative: a little above 0
-            prunes them too.
+            prunes them too. Transitions at the top, where labels have no parent, stay.
         X, y, sample_weight
             As in ``fit``. If given, the copy is fitted anew within the topology that is left, to which what complete
-            labels show is added; else it keeps the weights that are left.
+            labels show is added; else it keeps the weights that are left, and transitions that the training data
+            show, though seldom, may be gone.
 
         Returns
         -------
         pruned : HSCRFClassifier
+            Its parameters ``children`` and ``transitions`` are the topology that is left, by label, so that a
+            later ``fit`` keeps it.
 
         Raises
         ------
@@ -385,13 +402,26 @@ class HSCRFClassifier(HierarchyLabeler):
                     np.where(mask, table, -np.inf) for mask, table in zip(masks, tables[first:], strict=True)
                 ]
             pruned.transition_coef_ = pruned.coef_["transition"]
-            return pruned
-        batch = pack(X)
+            return self._with_topology(pruned, children, moves)
+        batch = self._pack(X)
         codes = self._encode(y, batch.offsets, name="y")
         self._keep_what_is_shown(codes, children, moves)
         top = [] if shape.has_root else [shape.children[0]]
         narrowed = HierarchyShape(shape.levels, top + children, moves, shape.persists, shape.has_root)
-        return clone(self)._learn(batch, codes, read_weights(sample_weight, batch.n_sequences), narrowed)
+        weight = read_weights(sample_weight, batch.n_sequences)
+        return self._with_topology(clone(self), children, moves)._learn(batch, codes, weight, narrowed)
+
+    def _with_topology(
+        self, pruned: HSCRFClassifier, children: list[np.ndarray], moves: list[np.ndarray]
+    ) -> HSCRFClassifier:
+        """Make a topology the parameters of a copy, by label, so that clones and later fits keep it."""
+        classes, first = self.classes_, self.n_levels_ - len(moves)
+        below = [children_as_dict(mask, *classes[d : d + 2]) for d, mask in enumerate(children)]
+        following = []
+        for k, mask in enumerate(moves):
+            parent = None if first + k == 0 else classes[first + k - 1]
+            following.append(transitions_as_dict(mask, parent, classes[first + k]))
+        return pruned.set_params(children=below or "observed", transitions=following)
 
     def _keep_what_is_shown(
         self, codes: LevelCodes, children: list[np.ndarray], moves: list[np.ndarray]
@@ -419,7 +449,8 @@ class HSCRFClassifier(HierarchyLabeler):
         for duration in options["duration"]:
             check_names(duration, DURATIONS, "duration", least=1)
         for wish in options["max_duration"]:
-            if not (wish is None or wish == "observed" or (isinstance(wish, int | np.integer) and wish >= 1)):
+            is_int = isinstance(wish, int | np.integer) and not isinstance(wish, bool)
+            if not (wish is None or (isinstance(wish, str) and wish == "observed") or (is_int and wish >= 1)):
                 raise ValueError(
                     f"max_duration holds {wish!r}; expected None, 'observed' or an int of at least 1."
                 )
@@ -428,16 +459,28 @@ class HSCRFClassifier(HierarchyLabeler):
         for names in options["edge_features"]:
             check_names(names, EDGE_FEATURES, "edge_features")
         levels = make_levels(codes, options, weight, self.bottom_persist, self.root)
-        children = self._read_children(codes)
+        counts = weight > 0
+        children = self._read_children(codes, counts)
         transitions = []
         first = 1 if self.root else 0
+        wishes = (
+            self.transitions if isinstance(self.transitions, list | tuple) else [self.transitions] * n_below
+        )
+        if len(wishes) != n_below:
+            raise ValueError(
+                f"transitions has {len(wishes)} entries, but there are {n_below} levels below the root."
+            )
         for d in range(first, codes.n_levels):
             parent = d - 1 if d > 0 else None
             n_parents = 1 if parent is None else codes.levels[parent].n_labels
             n_own = codes.levels[d].n_labels
             mask = np.ones((n_parents, n_own, n_own), dtype=bool)
-            if self.transitions == "observed":
-                mask = allowed_moves(codes, d, parent)
+            wish = wishes[d - first]
+            if isinstance(wish, str) and wish == "observed":
+                mask = allowed_moves(codes, d, parent, counts)
+            elif not (isinstance(wish, str) and wish == "all"):
+                above = None if parent is None else codes.classes[parent]
+                mask = read_transitions(wish, above, codes.classes[d], d)
             if not codes.self_transitions[d]:
                 mask[:, np.arange(n_own), np.arange(n_own)] = False
             if parent is not None:
@@ -449,7 +492,7 @@ class HSCRFClassifier(HierarchyLabeler):
             children = [np.ones((1, codes.levels[0].n_labels), dtype=bool), *children]
         return HierarchyShape(tuple(levels), children, transitions, self.bottom_persist, self.root)
 
-    def _read_children(self, codes: LevelCodes) -> list[np.ndarray]:
+    def _read_children(self, codes: LevelCodes, counts: np.ndarray) -> list[np.ndarray]:
         n_pairs = codes.n_levels - 1
         given = self.children
         is_list = isinstance(given, list | tuple)
@@ -464,7 +507,7 @@ class HSCRFClassifier(HierarchyLabeler):
         masks = []
         for d, wish in enumerate(wishes):
             if isinstance(wish, str) and wish == "observed":
-                masks.append(allowed_children(codes, d))
+                masks.append(allowed_children(codes, d, counts))
             else:
                 masks.append(read_children(wish, codes.classes[d], codes.classes[d + 1], d))
         return masks

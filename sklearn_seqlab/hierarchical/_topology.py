@@ -9,7 +9,7 @@ import numpy as np
 
 from sklearn_seqlab.sequences import check_label_names
 
-__all__ = ["prunable", "read_children"]
+__all__ = ["children_as_dict", "prunable", "read_children", "read_transitions", "transitions_as_dict"]
 
 
 def read_children(wish: Any, above: np.ndarray, below: np.ndarray, level: int) -> np.ndarray:
@@ -51,6 +51,70 @@ def read_children(wish: Any, above: np.ndarray, below: np.ndarray, level: int) -
     return mask
 
 
+def read_transitions(wish: Any, above: np.ndarray | None, own: np.ndarray, level: int) -> np.ndarray:
+    """Bool mask (n_labels above, n_labels, n_labels) of a dict of labels or a mask.
+
+    Parameters
+    ----------
+    wish : mapping ``{parent: {label: followers}}`` or bool array-like
+    above : ndarray of shape (n_labels above,) or None
+        Labels of the parents; None: there is one, without label.
+    own : ndarray of shape (n_labels,)
+    level : int
+
+    Raises
+    ------
+    ValueError
+        If a mask does not fit the labels, or a dict has no mappings of labels.
+    """
+    name = f"transitions of level {level}"
+    parents = [None] if above is None else above.tolist()
+    if not isinstance(wish, Mapping):
+        mask = np.asarray(wish)
+        if mask.shape != (len(parents), len(own), len(own)) or mask.dtype != bool:
+            raise ValueError(
+                f"{name} has shape {mask.shape} and dtype {mask.dtype}; expected 'all', 'observed', a dict, or bool "
+                f"of shape {(len(parents), len(own), len(own))}."
+            )
+        return mask.copy()
+    mask = np.zeros((len(parents), len(own), len(own)), dtype=bool)
+    column = {label: k for k, label in enumerate(own.tolist())}
+    if above is not None:
+        check_label_names(wish, above, name)
+    elif set(wish) - {None}:
+        raise ValueError(f"{name} names {next(iter(set(wish) - {None}))!r}, but the only parent is None.")
+    for p, parent in enumerate(parents):
+        table = wish.get(parent, {})
+        if not isinstance(table, Mapping):
+            raise ValueError(f"{name}: {parent!r} has {table!r}; expected a dict of labels.")
+        check_label_names(table, own, f"{name}, {parent!r}")
+        for label, followers in table.items():
+            if isinstance(followers, str | bytes) or not hasattr(followers, "__iter__"):
+                raise ValueError(f"{name}: {label!r} has {followers!r}; expected a collection of labels.")
+            check_label_names(followers, own, f"{name}, {label!r}")
+            if label in column:
+                mask[p, column[label], [column[one] for one in followers if one in column]] = True
+    return mask
+
+
+def children_as_dict(mask: np.ndarray, above: np.ndarray, below: np.ndarray) -> dict[Any, list[Any]]:
+    """The inverse of ``read_children``."""
+    return {label: below[row].tolist() for label, row in zip(above.tolist(), mask, strict=True)}
+
+
+def transitions_as_dict(
+    mask: np.ndarray, above: np.ndarray | None, own: np.ndarray
+) -> dict[Any, dict[Any, list[Any]]]:
+    """The inverse of ``read_transitions``."""
+    parents = [None] if above is None else above.tolist()
+    return {
+        parent: {
+            label: own[row].tolist() for label, row in zip(own.tolist(), table, strict=True) if row.any()
+        }
+        for parent, table in zip(parents, mask, strict=True)
+    }
+
+
 def prunable(
     coef: dict[str, Any], children: list[np.ndarray], moves: list[np.ndarray], threshold: float
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -68,7 +132,8 @@ def prunable(
     Returns
     -------
     children, moves
-        Masks of the same shapes. A parent keeps all of its children if all are improbable.
+        Masks of the same shapes. A parent keeps all of its children if all are improbable, and all transitions
+        between the children that it keeps if all of those are. Transitions under a root without label stay.
     """
     above = len(moves) - len(children)  # 1 under a dummy root, whose children stay
     n_blocks = len(coef["transition"])
@@ -79,12 +144,16 @@ def prunable(
         )
         heavy = mask & (transition > threshold)
         if k < above:
-            kept_moves.append(heavy)
+            kept_moves.append(mask.copy())
             continue
         below = children[k - above]
         kept = below & ((initialisation > threshold) | heavy.any(axis=1))
         lonely = ~kept.any(axis=1)
         kept[lonely] = below[lonely]
         kept_children.append(kept)
-        kept_moves.append(heavy & kept[:, :, None] & kept[:, None, :])
+        between = mask & kept[:, :, None] & kept[:, None, :]
+        moves_left = heavy & between
+        still = ~moves_left.any(axis=(1, 2))
+        moves_left[still] = between[still]
+        kept_moves.append(moves_left)
     return kept_children, kept_moves

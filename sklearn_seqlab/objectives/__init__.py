@@ -3,9 +3,9 @@
 from sklearn_seqlab.objectives._chain_likelihood import ChainLogLikelihood
 from sklearn_seqlab.objectives._chain_scores import ChainCoefficients, assemble_chains, check_coefficients
 from sklearn_seqlab.objectives._hierarchy_engines import StackEngine, choose_engine, make_engine
+from sklearn_seqlab.objectives._hierarchy_knowledge import KnownConfiguration, check_known, narrow_by
 from sklearn_seqlab.objectives._hierarchy_likelihood import (
     HierarchyLogLikelihood,
-    KnownConfiguration,
     hierarchy_doubles_per_step,
 )
 from sklearn_seqlab.objectives._hierarchy_scores import Chunk, assemble_cliques, duration_curve
@@ -27,12 +27,14 @@ __all__ = [
     "assemble_chains",
     "assemble_cliques",
     "check_coefficients",
+    "check_known",
     "choose_engine",
     "duration_curve",
     "hierarchy_doubles_per_step",
     "linear_scores",
     "make_engine",
     "make_features",
+    "narrow_by",
     "observed_pairs",
     "too_large",
 ]

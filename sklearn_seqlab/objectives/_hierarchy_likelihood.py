@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from sklearn_seqlab import _parallel
 from sklearn_seqlab.exceptions import InfeasibleSequenceError
 from sklearn_seqlab.objectives._hierarchy_engines import make_engine
+from sklearn_seqlab.objectives._hierarchy_knowledge import KnownConfiguration
 from sklearn_seqlab.objectives._hierarchy_scores import (
     Chunk,
     CliqueScores,
@@ -23,26 +23,7 @@ from sklearn_seqlab.objectives._linear import make_features, typical_sizes
 from sklearn_seqlab.objectives._penalties import ElasticNet
 from sklearn_seqlab.sequences import PackedBatch
 
-__all__ = ["HierarchyLogLikelihood", "KnownConfiguration", "hierarchy_doubles_per_step"]
-
-Narrow = Callable[[int, int], tuple[np.ndarray | None, np.ndarray | None]]
-
-
-@dataclass(frozen=True, eq=False)
-class KnownConfiguration:
-    """What is known of states and boundaries, by row.
-
-    Attributes
-    ----------
-    narrow : callable
-        ``narrow(start, stop)`` gives for a run of rows what is allowed, bool (n_rows, n_nodes), and the ends,
-        int8 (n_levels, n_rows) of 1, 0 and -1 for unknown.
-    complete : ndarray of bool of shape (n_sequences,)
-        Whether a sequence leaves nothing open.
-    """
-
-    narrow: Narrow
-    complete: np.ndarray
+__all__ = ["HierarchyLogLikelihood", "hierarchy_doubles_per_step"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,9 +95,8 @@ class HierarchyLogLikelihood:
         self.scale = self._scale()
         self.n_redone = 0
         self.parts = self._cut()
-        with np.errstate(
-            over="ignore", invalid="ignore"
-        ):  # the solver refuses to start from what is not finite
+        # the solver refuses to start from what is not finite
+        with np.errstate(over="ignore", invalid="ignore"):
             self._known_gradient = self._sum_known()
 
     @property
@@ -192,14 +172,15 @@ class HierarchyLogLikelihood:
         weight = self.weight[part.first : part.last]
         log_z, shares, n_redone = engine.forward_backward(weight)
         if log_z.min() == -np.inf:
-            self._raise_infeasible(part, engine, log_z, "X[{}] has no possible segmentation")
+            self._raise_if_infeasible(part, False)
+            log_z = np.full_like(log_z, np.inf)  # beyond the range of numbers: the solver backs off
         value = float(weight @ log_z)
         table, any_gradient = self._gradient_parts(shares, part, out)
         if part.partial:
             narrow = engine.narrowed(*self._narrow(part))
             fit_log_z, fit_shares, n_more = narrow.forward_backward(weight)
             if fit_log_z.min() == -np.inf:
-                self._raise_infeasible(part, narrow, fit_log_z, "The labels of y[{}] fit no segmentation")
+                self._raise_if_infeasible(part, True)
             value -= float(weight @ fit_log_z)
             fits = np.zeros(out.shape)
             fit_table, fit_any = self._gradient_parts(fit_shares, part, fits)
@@ -220,13 +201,9 @@ class HierarchyLogLikelihood:
         """Clique counts of complete sequences as a vector: their known score is its product with the coefficients."""
         parts = [part for part in self.parts if not part.partial]
         residual = np.zeros((self.batch.n_total, self.shape.n_columns))
-        tables = self.shape.read_tables(np.zeros(self.shape.n_table))
-        any_coef = {d: np.zeros((self.batch.n_features, n)) for d, n in self._any_levels()}
 
         def count(part: _Part) -> tuple[np.ndarray, dict[int, np.ndarray]]:
-            scores = np.zeros((part.chunk.n_rows, self.shape.n_columns))
-            cliques = assemble_cliques(self.shape, scores, any_coef, tables, part.chunk)
-            engine = make_engine(self.engine, cliques, "auto").narrowed(*self._narrow(part))
+            engine = self._blank_engine(part).narrowed(*self._narrow(part))
             log_z, shares, _ = engine.forward_backward(self.weight[part.first : part.last])
             if log_z.min() == -np.inf:
                 self._raise_infeasible(part, engine, log_z, "The labels of y[{}] fit no segmentation")
@@ -240,6 +217,14 @@ class HierarchyLogLikelihood:
             for d in any_gradient:
                 any_gradient[d] += more_any[d]
         return np.concatenate([self._feature_gradient(residual, any_gradient), table])
+
+    def _blank_engine(self, part: _Part) -> Any:
+        """The engine where all scores are zero: what it rules out is ruled out by the structure."""
+        scores = np.zeros((part.chunk.n_rows, self.shape.n_columns))
+        tables = self.shape.read_tables(np.zeros(self.shape.n_table))
+        any_coef = {d: np.zeros((self.batch.n_features, n)) for d, n in self._any_levels()}
+        cliques = assemble_cliques(self.shape, scores, any_coef, tables, part.chunk)
+        return make_engine(self.engine, cliques, "auto")
 
     def _feature_gradient(self, residual: np.ndarray, any_gradient: dict[int, np.ndarray]) -> np.ndarray:
         if not self.shape.n_columns:
@@ -281,6 +266,18 @@ class HierarchyLogLikelihood:
                 chunk = Chunk(values, offsets[a : b + 1] - offsets[a])
                 parts.append(_Part(a, b, rows, chunk, partial))
         return parts
+
+    def _raise_if_infeasible(self, part: _Part, narrow: bool) -> None:
+        """Tell what no score can make possible from what coefficients beyond all bounds have ruled out."""
+        engine = self._blank_engine(part)
+        if narrow:
+            engine = engine.narrowed(*self._narrow(part))
+        log_z = engine.forward_backward(self.weight[part.first : part.last])[0]
+        if log_z.min() == -np.inf:
+            what = (
+                "The labels of y[{}] fit no segmentation" if narrow else "X[{}] has no possible segmentation"
+            )
+            self._raise_infeasible(part, engine, log_z, what)
 
     def _raise_infeasible(self, part: _Part, engine: Any, log_z: np.ndarray, what: str) -> None:
         s = int(np.argmin(log_z))

@@ -111,6 +111,7 @@ def encode_levels(
     segment_bottom: bool = False,
     self_transitions: bool | str | Sequence[bool] = "auto",
     flat_segments: bool = False,
+    counts: np.ndarray | None = None,
     name: str = "y",
 ) -> LevelCodes:
     """Read sequences of labels at several levels, and conclude where segments end.
@@ -152,6 +153,8 @@ def encode_levels(
         labels do not say that a segment goes on. "auto": where given ends show such neighbours.
     flat_segments : bool, default=False
         Whether form 3 may leave out the level, ``(start, stop, label)``, all of which are then of level 0.
+    counts : ndarray of bool of shape (n_sequences,), default=None
+        Sequences whose ends decide what "auto" does; None: all.
     name : str, default="y"
         What messages call the argument.
 
@@ -207,7 +210,8 @@ def encode_levels(
         else:
             differ, same = _neighbours(level)
             goes_on = same & (parent == 0)
-            explicit_self[d] = (goes_on & (given[d] == 1)).any()
+            shows = goes_on & (given[d] == 1)
+            explicit_self[d] = (shows if counts is None else shows & counts[where.sequence]).any()
             may_repeat = bool(explicit_self[d]) if wishes[d] is None else bool(wishes[d])
             concluded = given[d].copy()
             free = concluded == UNKNOWN
@@ -238,6 +242,11 @@ class _Places:
         self.name, self.offsets = name, offsets
         self.is_last = np.zeros(int(offsets[-1]), dtype=bool)
         self.is_last[offsets[1:] - 1] = True
+
+    @property
+    def sequence(self) -> np.ndarray:
+        """The sequence of each row."""
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
     def of(self, row: int) -> tuple[str, int]:
         """The sequence by name, and the time step in it."""

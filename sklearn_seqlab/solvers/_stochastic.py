@@ -85,15 +85,13 @@ def stochastic(
         best, n_calm = start.copy(), 0
         while outcome.n_iter < max_iter:
             callback(outcome.n_iter, outcome.value)
-            total, n_summed = np.zeros_like(start), 0
-            for batch in _batches(objective.n_sequences, batch_size, random):
-                run.step(batch)
-                total += run.coef
-                n_summed += 1
-            candidate = total / n_summed if average else run.coef
-            value = objective.value_and_gradient(candidate)[0]
+            candidate = run.sweep(_batches(objective.n_sequences, batch_size, random), average)
+            value = np.inf if candidate is None else objective.value_and_gradient(candidate)[0]
             outcome.n_iter += 1
-            if not np.isfinite(value):  # a step too long: start again from the best with half of it
+            if candidate is None or not np.isfinite(
+                value
+            ):  # a step too long: start again from the best with half of it
+                outcome.history.append(outcome.value)
                 run = _Run(objective, best, method, batch_size, run.eta / 2)
                 continue
             outcome.history.append(value)
@@ -103,12 +101,12 @@ def stochastic(
             n_calm = n_calm + 1 if abs(change) <= tol * max(abs(value), 1.0) else 0
             if n_calm == _N_CALM:
                 outcome.converged = True
-                outcome.message = f"{_N_CALM} passes changed the objective by less than tol each."
+                outcome.message = f"{_N_CALM} passes changed the objective by less than tol each"
                 break
         else:
-            outcome.message = f"The largest number of passes, {max_iter}, was reached."
+            outcome.message = f"The largest number of passes, {max_iter}, was reached"
     except KeyboardInterrupt:
-        outcome.interrupted, outcome.message = True, "Interrupted."
+        outcome.interrupted, outcome.message = True, "interrupted"
     return outcome
 
 
@@ -120,10 +118,23 @@ class _Run:
         self.coef, self.n_seen = start.copy(), 0
         self.squares = np.full_like(start, 1e-8)
 
+    def sweep(self, batches: list[np.ndarray], average: bool) -> np.ndarray | None:
+        """A step per batch; the mean of the iterates, or the last of them, or None where they are lost."""
+        total = np.zeros_like(self.coef)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for batch in batches:
+                if not np.isfinite(self.step(batch)):
+                    return None
+                total += self.coef
+            candidate = total / len(batches) if average else self.coef
+        return candidate if np.isfinite(candidate).all() else None
+
     def step(self, sequences: np.ndarray) -> float:
         """One step on some sequences; returns their loss before it."""
         objective, n = self.objective, self.objective.n_sequences
         loss, gradient = objective.sequence_value_and_gradient(self.coef, sequences)
+        if not np.isfinite(loss):
+            return loss
         # per sequence, in scaled variables; the penalty is shared out over the sequences
         slope = (gradient / len(sequences) + objective.penalty.penalised * self.coef / n) / objective.scale
         if self.method == "adagrad":
@@ -147,10 +158,10 @@ def _calibrate(objective: Any, start: np.ndarray, method: str, batch_size: int, 
 
     def loss_after(eta: float) -> float:
         run = _Run(objective, start, method, batch_size, eta)
-        with np.errstate(over="ignore", invalid="ignore"):
-            for a in range(0, len(sample), batch_size):
-                run.step(sample[a : a + batch_size])
-            loss = objective.sequence_value_and_gradient(run.coef, sample)[0]
+        parts = [sample[a : a + batch_size] for a in range(0, len(sample), batch_size)]
+        if run.sweep(parts, False) is None:
+            return np.inf
+        loss = objective.sequence_value_and_gradient(run.coef, sample)[0]
         return loss if np.isfinite(loss) else np.inf
 
     eta, loss = 0.1, loss_after(0.1)
