@@ -34,11 +34,12 @@ class SemiCRF(HierarchyLabeler):
     Parameters
     ----------
     max_duration : int, None or "observed", default="observed"
-        Longest segment in time steps. An int is a hard limit. None sets none: the time of a fit is then
-        quadratic in the length of the sequences. "observed" scores durations one by one up to the longest
-        segment of the training data (where that is longer than 50 steps: up to the 90 % quantile of their
-        lengths, and at most up to 120), and every step beyond at a constant score, so that no segment is
-        impossible and time stays linear.
+        Longest segment in time steps. An int is a hard limit. "observed" scores durations one by one up to the longest
+        segment of the training data (where that is longer than 50 steps: up to the 90 % quantile of their lengths, and
+        at most up to 120), and every step beyond at a constant score, so that no segment is impossible and time stays
+        linear. None sets no limit: with ``duration="gamma"``, or with means or "any", the time of a fit is then
+        quadratic in the length of the sequences; with "table" durations are scored one by one up to the longest of the
+        training data, however long that is, and every step beyond at a constant score.
     duration : {"none", "geometric", "gamma", "table"}, default="table"
         Score of a duration of ``n`` steps: "geometric" a constant and a weight times ``n``, which as intercepts
         are not penalised; "gamma" also one times ``log(n)``: together the log-density of a gamma distribution;
@@ -114,6 +115,9 @@ class SemiCRF(HierarchyLabeler):
 
     Notes
     -----
+    The model is a hierarchy of a root without labels and one level of segments, computed by the engines of
+    :class:`HSCRFClassifier`; ``sklearn_seqlab.inference.segment`` is not used.
+
     An iteration takes O(n_total * max_duration * n_labels + n_total * n_labels**2) time, without an exponential
     per segment unless means or "any" are used. Labels may be missing, sets of candidates, or segments
     ``(start, stop, label)``; ends may be given beside labels, ``(labels, ends)``, 1 at the last step of a

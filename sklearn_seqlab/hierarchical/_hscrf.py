@@ -47,7 +47,8 @@ class HSCRFClassifier(HierarchyLabeler):
     ----------
     max_duration : None, int, "observed" or a list of these, default=None
         Longest segment in time steps, for all levels below the root or one by one. An int is a hard limit, None
-        sets none. "observed" scores durations one by one up to those of the training data and every step beyond
+        sets none (with "table": the longest of the training data, and a constant score for every step beyond).
+        "observed" scores durations one by one up to those of the training data and every step beyond
         at a constant score; see :class:`SemiCRF`.
     duration : {"none", "geometric", "gamma", "table"} or a list of these, default="geometric"
         Score of the duration of a segment; see :class:`SemiCRF`. Levels of "none" and "geometric" alone are
