@@ -125,7 +125,7 @@ def split_levels(y: Iterable[Any], name: str, *, like: list[list[Any]] | None = 
         if one.columns is not None:
             columns.append(one.columns)
         elif like is not None:
-            n_timesteps = _n_timesteps(like[0][s], label)
+            n_timesteps = _n_timesteps(like[0][s], f"y_pred[{s}]")
             columns.append(_read_segments(one.segments or (), len(like), n_timesteps, label)[0])
         elif one.segments is not None:
             raise ValueError(

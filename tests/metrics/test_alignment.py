@@ -121,6 +121,8 @@ def test_true_labels_may_come_in_every_form_of_fit():
 
 
 def test_predicted_labels_have_one_per_step():
+    with pytest.raises(TypeError, match=r"y_pred\[0\] is None; expected labels"):
+        micro_accuracy_score([None], [None])
     with pytest.raises(ValueError, match=r"y_pred\[0\] is a list of segments; expected labels, one per time"):
         micro_accuracy_score([["a", "a"]], [[(0, 0, 2, "a")]])
 
