@@ -94,7 +94,9 @@ for level, name in enumerate(("activities", "legs")):
 # %%
 # A user confirms some labels
 # ---------------------------
-# The better half of a label is what it says about its neighbours: accuracy on the steps that were *not* given.
+# A known label also helps the steps around it: accuracy is counted on those that were *not* given. The model is
+# stopped after ten iterations, as in the paper (Truyen et al., arXiv 1009.2009): a poorly estimated one has mistakes
+# left that known labels can correct.
 
 hasty = HSCRFClassifier(**(hierarchy.get_params() | {"max_iter": 10, "children": "full"}))
 with warnings.catch_warnings():

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from abc import ABCMeta
 from collections.abc import Callable
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 
 from sklearn_seqlab import _parallel
+from sklearn_seqlab._arguments import check_numerics, one_of, positive
 from sklearn_seqlab.base import SequenceLabeler, SequenceTags
 from sklearn_seqlab.metrics import micro_accuracy_score
 from sklearn_seqlab.objectives import (
@@ -21,17 +22,27 @@ from sklearn_seqlab.objectives import (
     assemble_cliques,
     check_known,
     choose_engine,
+    duration_curve,
     hierarchy_doubles_per_step,
     linear_scores,
     make_engine,
     narrow_by,
     too_large,
 )
-from sklearn_seqlab.sequences import UNSEEN, LevelCodes, PackedBatch, encode_levels
+from sklearn_seqlab.sequences import UNSEEN, LevelCodes, PackedBatch, encode_levels, segments_of
 
-__all__ = ["HierarchyLabeler"]
+__all__ = ["HierarchyLabeler", "duration_scores"]
 
 Segment = tuple[Any, ...]
+
+
+def _has_one_level(estimator: Any) -> bool:
+    # an unfitted estimator has the method, which then says that it is not fitted
+    if getattr(estimator, "n_levels_", 1) > 1:
+        raise AttributeError(
+            f"predict_proba needs one level of labels, but there are {estimator.n_levels_}: use predict_marginals."
+        )
+    return True
 
 
 class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
@@ -45,6 +56,7 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
         tags = super().__sklearn_tags__()
         tags.target_tags.missing_labels = True
         tags.target_tags.candidate_sets = True
+        tags.target_tags.flat_segments = self._is_single
         tags.likelihood = tags.sampling = tags.probabilities = True
         tags.segments = tags.boundaries = tags.level_marginals = True
         tags.regularisation = "C"
@@ -78,10 +90,9 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
         ``decoding="marginal"`` takes the most probable label of each step and level by itself, which maximises
         the expected number of right steps; together these may be a labelling of probability zero.
         """
-        if self.decoding not in ("map", "marginal"):
-            raise ValueError(f"decoding is {self.decoding!r}; expected 'map' or 'marginal'.")
+        decoding = one_of(self.decoding, ("map", "marginal"), "decoding")
         batch, known = self._pack_known(X, y_observed)
-        if self.decoding == "map":
+        if decoding == "map":
             states = self._map_chunks(batch, known, lambda engine: engine.viterbi()[0])
         else:
             states = self._map_chunks(batch, known, self._likeliest_states)
@@ -98,8 +109,8 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
         Returns
         -------
         segments : list of n_sequences lists of (level, start, stop, label)
-            Half open, level by level from the top (0), in order of time; ``(start, stop, label)`` in a model of
-            one level.
+            Half open, level by level from the top (0), in order of time. :class:`SemiCRF`, which knows no other
+            level, leaves it out: ``(start, stop, label)``; :class:`HSCRFClassifier` never does.
         """
         batch, known = self._pack_known(X, y_observed)
         parts = self._map_chunks(batch, known, lambda engine: engine.viterbi()[:2])
@@ -107,14 +118,32 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
         top, classes = self._shape().top_level, self._level_classes()
         found: list[list[Segment]] = [[] for _ in range(batch.n_sequences)]
         for k, own in enumerate(classes):
-            stops = np.flatnonzero(e[top + k]) + 1
-            starts = np.concatenate([[0], stops[:-1]])
-            sequence = np.searchsorted(batch.offsets, starts, side="right") - 1
-            labels = own[x[top + k, starts]].tolist()
-            for s, a, b, label in zip(sequence, starts, stops, labels, strict=True):
-                segment = int(a - batch.offsets[s]), int(b - batch.offsets[s]), label
-                found[s].append(segment if self._is_single else (k, *segment))
+            cut = segments_of(x[top + k], e[top + k], batch.offsets)
+            sequence, labels = cut.sequence.tolist(), own[cut.code].tolist()
+            for s, *segment in zip(sequence, cut.start.tolist(), cut.stop.tolist(), labels, strict=True):
+                found[s].append(tuple(segment) if self._is_single else (k, *segment))
         return found
+
+    @available_if(_has_one_level)
+    def predict_proba(self, X: Any, y_observed: Any = None) -> np.ndarray:
+        """Probability of each label at each step; only for labels of one level.
+
+        Parameters
+        ----------
+        X, y_observed
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        proba : object ndarray of shape (n_sequences,)
+            One array of shape (n_timesteps, n_labels) per sequence, columns in the order of the labels of the only
+            level in ``classes_``.
+        """
+        marginals = self.predict_marginals(X, y_observed)
+        proba = np.empty(len(marginals), dtype=object)
+        for s, levels in enumerate(marginals):
+            proba[s] = levels[0]
+        return proba
 
     def predict_marginals(self, X: Any, y_observed: Any = None) -> list[list[np.ndarray]]:
         """Probability of each label at each step and level, given the whole sequence.
@@ -204,8 +233,7 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
         draws : list of n_samples object ndarrays of shape (n_sequences,)
             Each as :meth:`predict` returns it.
         """
-        if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
-            raise ValueError(f"n_samples is {n_samples!r}; expected an integer of at least 1.")
+        n_samples = positive(n_samples, "n_samples")
         batch = self._pack(X)
         # a stream per chunk: draws do not depend on the order in which threads take the chunks
         seeds = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=batch.n_sequences)
@@ -337,12 +365,10 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
         with_rows: bool = False,
     ) -> list[Any]:
         """``work`` on the engine of each chunk of sequences, on ``n_jobs`` threads."""
-        if self.numerics not in ("auto", "scaled", "log"):
-            raise ValueError(f"numerics is {self.numerics!r}; expected 'auto', 'scaled' or 'log'.")
+        check_numerics(self.numerics)
         shape = self._shape()
         name = self._structure["engine"]
-        if name not in ("chain", "mixed", "aio"):
-            raise ValueError(f"The engine of a fitted model is {name!r}; expected 'chain', 'mixed' or 'aio'.")
+        one_of(name, ("chain", "mixed", "aio"), "The engine of a fitted model")
         choose_engine(shape, name)
         node, tables = shape.unblock(self.coef_, batch.n_features)
         by_feature = np.ascontiguousarray(node.T)
@@ -366,6 +392,34 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
         bounds = _parallel.chunk_bounds(batch.offsets, doubles)
         with _parallel.one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
             return _parallel.run(task, bounds, self.n_jobs)
+
+
+def duration_scores(level: Level, blocks: dict[str, Any], k: int, longest: int) -> np.ndarray:
+    """What a level scores durations from one step up, inputs apart.
+
+    Parameters
+    ----------
+    level : Level
+    blocks : dict
+        ``coef_`` of an estimator.
+    k : int
+        The level's place in the lists of ``blocks``.
+    longest : int
+        How many durations to give where the level sets no limit.
+
+    Returns
+    -------
+    scores : ndarray of shape (n_durations, n_states)
+        In nats.
+    """
+    n_durations = longest if level.max_duration is None else level.max_duration
+    weights, bias, segment_bias = (
+        blocks[name][k] if name in blocks else None for name in ("duration", "bias", "segment_bias")
+    )
+    scores = duration_curve(level, weights, n_durations)
+    if bias is not None:
+        scores = scores + np.arange(1, n_durations + 1)[:, None] * bias
+    return scores if segment_bias is None else scores + segment_bias
 
 
 def _code_tables(known: LevelCodes) -> list[np.ndarray]:

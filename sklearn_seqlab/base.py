@@ -32,11 +32,14 @@ class SequenceTargetTags(TargetTags):
         A step may carry a set of candidate labels.
     multi_level : bool
         Labels may have several levels, (n_timesteps, n_levels).
+    flat_segments : bool
+        Labels may be a list of segments ``(start, stop, label)``, without a level.
     """
 
     missing_labels: bool = False
     candidate_sets: bool = False
     multi_level: bool = False
+    flat_segments: bool = False
 
 
 @dataclass(slots=True)

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_seqlab._arguments import positive
 from sklearn_seqlab._hierarchy_fit import HierarchyFit, allowed_moves, check_names, make_levels
-from sklearn_seqlab._hierarchy_labeler import HierarchyLabeler
+from sklearn_seqlab._hierarchy_labeler import HierarchyLabeler, duration_scores
 from sklearn_seqlab._sklearn_private import Interval, StrOptions, _fit_context
 from sklearn_seqlab.base import SequenceTags
 from sklearn_seqlab.crf._parameters import read_allowed_transitions
-from sklearn_seqlab.objectives import HierarchyShape, Level, duration_curve
+from sklearn_seqlab.objectives import HierarchyShape, Level
 from sklearn_seqlab.sequences import encode_levels, pack, read_weights
 from sklearn_seqlab.solvers import report
 
@@ -33,11 +34,12 @@ class SemiCRF(HierarchyLabeler):
     Parameters
     ----------
     max_duration : int, None or "observed", default="observed"
-        Longest segment in time steps. An int is a hard limit. None sets none: the time of a fit is then
-        quadratic in the length of the sequences. "observed" scores durations one by one up to the longest
-        segment of the training data (where that is longer than 50 steps: up to the 90 % quantile of their
-        lengths, and at most up to 120), and every step beyond at a constant score, so that no segment is
-        impossible and time stays linear.
+        Longest segment in time steps. An int is a hard limit. "observed" scores durations one by one up to the longest
+        segment of the training data (where that is longer than 50 steps: up to the 90 % quantile of their lengths, and
+        at most up to 120), and every step beyond at a constant score, so that no segment is impossible and time stays
+        linear. None sets no limit: with ``duration="gamma"``, or with means or "any", the time of a fit is then
+        quadratic in the length of the sequences; with "table" durations are scored one by one up to the longest of the
+        training data, however long that is, and every step beyond at a constant score.
     duration : {"none", "geometric", "gamma", "table"}, default="table"
         Score of a duration of ``n`` steps: "geometric" a constant and a weight times ``n``, which as intercepts
         are not penalised; "gamma" also one times ``log(n)``: together the log-density of a gamma distribution;
@@ -113,6 +115,9 @@ class SemiCRF(HierarchyLabeler):
 
     Notes
     -----
+    The model is a hierarchy of a root without labels and one level of segments, computed by the engines of
+    :class:`HSCRFClassifier`; ``sklearn_seqlab.inference.segment`` is not used.
+
     An iteration takes O(n_total * max_duration * n_labels + n_total * n_labels**2) time, without an exponential
     per segment unless means or "any" are used. Labels may be missing, sets of candidates, or segments
     ``(start, stop, label)``; ends may be given beside labels, ``(labels, ends)``, 1 at the last step of a
@@ -265,7 +270,7 @@ class SemiCRF(HierarchyLabeler):
         self.transition_coef_ = found.blocks["transition"][0][0]
         self.start_coef_, self.end_coef_ = (found.blocks[name][0][0] for name in ("initialisation", "ending"))
         self.max_duration_ = level.max_duration
-        self.duration_scores_ = self._duration_scores(level, found.blocks, int(batch.lengths.max()))
+        self.duration_scores_ = duration_scores(level, found.blocks, 0, int(batch.lengths.max()))
         self.engine_, self.n_log_fallbacks_ = found.engine, found.n_redone
         self.n_iter_, self.loss_curve_ = found.outcome.n_iter, np.array(found.outcome.history)
         if found.outcome.interrupted:
@@ -295,8 +300,7 @@ class SemiCRF(HierarchyLabeler):
         -----
         Time O(n_total * n_labels * (max_duration + n_labels) * n).
         """
-        if isinstance(n, bool) or not isinstance(n, Integral) or n < 1:
-            raise ValueError(f"n is {n!r}; expected an integer of at least 1.")
+        n = positive(n, "n")
         batch, known = self._pack_known(X, y_observed)
         parts = self._map_chunks(batch, known, lambda engine: engine.stacks.n_best(n, distinct=True))
         return [
@@ -309,25 +313,6 @@ class SemiCRF(HierarchyLabeler):
         tags = super().__sklearn_tags__()
         tags.n_best = True
         return tags
-
-    def predict_proba(self, X: Any, y_observed: Any = None) -> np.ndarray:
-        """Probability of each label at each step, given the whole sequence.
-
-        Parameters
-        ----------
-        X, y_observed
-            As in :meth:`predict`.
-
-        Returns
-        -------
-        proba : object ndarray of shape (n_sequences,)
-            One array of shape (n_timesteps, n_labels) per sequence, columns in the order of ``classes_``.
-        """
-        marginals = self.predict_marginals(X, y_observed)
-        proba = np.empty(len(marginals), dtype=object)
-        for s, levels in enumerate(marginals):
-            proba[s] = levels[0]
-        return proba
 
     @property
     def _is_single(self) -> bool:
@@ -346,15 +331,3 @@ class SemiCRF(HierarchyLabeler):
 
     def _transition_masks(self) -> list[np.ndarray]:
         return [np.asarray(self.transition_mask_)[None]]
-
-    @staticmethod
-    def _duration_scores(level: Level, blocks: dict[str, Any], longest: int) -> np.ndarray:
-        n_durations = longest if level.max_duration is None else level.max_duration
-        scores = duration_curve(level, blocks["duration"][0] if "duration" in blocks else None, n_durations)
-        if "bias" in blocks:
-            scores = (
-                scores
-                + np.arange(1, n_durations + 1)[:, None] * blocks["bias"][0]
-                + blocks["segment_bias"][0]
-            )
-        return scores

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_seqlab._hierarchy_fit import (
@@ -21,7 +20,7 @@ from sklearn_seqlab._hierarchy_fit import (
     make_levels,
     per_level,
 )
-from sklearn_seqlab._hierarchy_labeler import HierarchyLabeler
+from sklearn_seqlab._hierarchy_labeler import HierarchyLabeler, duration_scores
 from sklearn_seqlab._sklearn_private import Interval, StrOptions, _fit_context
 from sklearn_seqlab.base import SequenceTags
 from sklearn_seqlab.hierarchical._topology import (
@@ -42,15 +41,6 @@ EDGE_FEATURES = ("start", "end", "initialisation", "transition", "ending")
 DURATIONS = ("none", "geometric", "gamma", "table")
 
 
-def _has_one_level(estimator: HSCRFClassifier) -> bool:
-    # an unfitted estimator has the method, which then says that it is not fitted
-    if getattr(estimator, "n_levels_", 1) > 1:
-        raise AttributeError(
-            f"predict_proba needs one level of labels, but there are {estimator.n_levels_}: use predict_marginals."
-        )
-    return True
-
-
 class HSCRFClassifier(HierarchyLabeler):
     """Hierarchical semi-Markov conditional random field.
 
@@ -63,7 +53,8 @@ class HSCRFClassifier(HierarchyLabeler):
     ----------
     max_duration : None, int, "observed" or a list of these, default=None
         Longest segment in time steps, for all levels below the root or one by one. An int is a hard limit, None
-        sets none. "observed" scores durations one by one up to those of the training data and every step beyond
+        sets none (with "table": the longest of the training data, and a constant score for every step beyond).
+        "observed" scores durations one by one up to those of the training data and every step beyond
         at a constant score; see :class:`SemiCRF`.
     duration : {"none", "geometric", "gamma", "table"} or a list of these, default="geometric"
         Score of the duration of a segment; see :class:`SemiCRF`. Levels of "none" and "geometric" alone are
@@ -144,6 +135,10 @@ class HSCRFClassifier(HierarchyLabeler):
         ``coef_["transition"]``.
     max_duration_ : list of int or None
         Longest explicit duration per level.
+    duration_scores_ : list of ndarray of shape (n_durations, n_labels) or None
+        Per level the score of each duration from one step up, in nats, without what the inputs add; None for levels
+        whose durations are not explicit: the root, single steps, and "none" and "geometric" unless there are a hard
+        limit, means or "any".
     engine_ : str
     n_log_fallbacks_ : int
         Sequences that the last evaluation redid in the log domain.
@@ -325,32 +320,17 @@ class HSCRFClassifier(HierarchyLabeler):
         self.coef_ = found.blocks
         self.transition_coef_ = found.blocks["transition"]
         self.max_duration_ = [level.max_duration for _, level in shape.labelled()]
+        longest = int(batch.lengths.max())
+        self.duration_scores_ = [
+            duration_scores(level, found.blocks, k, longest) if level.is_explicit else None
+            for k, (_, level) in enumerate(shape.labelled())
+        ]
         self.engine_, self.n_log_fallbacks_ = found.engine, found.n_redone
         self.n_iter_, self.loss_curve_ = found.outcome.n_iter, np.array(found.outcome.history)
         if found.outcome.interrupted:
             raise KeyboardInterrupt
         report(found.outcome, "Raise max_iter, loosen tol, lower C, or scale the features (StandardScaler).")
         return self
-
-    @available_if(_has_one_level)
-    def predict_proba(self, X: Any, y_observed: Any = None) -> np.ndarray:
-        """Probability of each label at each step; only for labels of one level.
-
-        Parameters
-        ----------
-        X, y_observed
-            As in :meth:`predict`.
-
-        Returns
-        -------
-        proba : object ndarray of shape (n_sequences,)
-            One array of shape (n_timesteps, n_labels) per sequence, columns in the order of ``classes_[0]``.
-        """
-        marginals = self.predict_marginals(X, y_observed)
-        proba = np.empty(len(marginals), dtype=object)
-        for s, levels in enumerate(marginals):
-            proba[s] = levels[0]
-        return proba
 
     def prune(
         self, threshold: float = 0.0, X: Any = None, y: Any = None, sample_weight: ArrayLike | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -79,9 +78,3 @@ def checked_labels(codes: ArrayLike, n_total: int, n_labels: int, name: str = "c
     if labels.min() < 0 or labels.max() >= n_labels:
         raise ValueError(f"{name} holds labels outside 0..{n_labels - 1}.")
     return labels
-
-
-def positive(value: int, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise ValueError(f"{name} is {value!r}; expected an integer of at least 1.")
-    return int(value)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_seqlab._arguments import positive
 from sklearn_seqlab.inference._checks import (
     check_ends_of_sequences,
     check_transition,
@@ -21,7 +22,6 @@ from sklearn_seqlab.inference._checks import (
     checked_allowed,
     checked_labels,
     checked_offsets,
-    positive,
     store_scores,
 )
 from sklearn_seqlab.inference.packed_chains import PackedChains

@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
+from sklearn_seqlab._arguments import check_numerics, positive
 from sklearn_seqlab.inference.packed_hierarchies import NestedMarginals, NestedSegments, Numerics
 
 __all__ = ["HierarchyScores", "log_partition", "marginals", "sample", "score_of", "viterbi"]
@@ -235,9 +236,8 @@ def sample(
     """
     random = check_random_state(random_state)
     hierarchies = _checked(scores, allowed, ends)
-    if isinstance(n_samples, bool) or not isinstance(n_samples, (int, np.integer)) or n_samples < 1:
-        raise ValueError(f"n_samples is {n_samples!r}; expected an integer of at least 1.")
-    draws = [one.sample(int(n_samples), random) for one in hierarchies]
+    n_samples = positive(n_samples, "n_samples")
+    draws = [one.sample(n_samples, random) for one in hierarchies]
     return [list(codes) for codes in zip(*draws, strict=True)]
 
 
@@ -248,8 +248,7 @@ def _checked(
     numerics: str = "auto",
 ) -> list[NestedSegments]:
     """Trusted copies, banded, with what is known worked into the persistence."""
-    if numerics not in ("auto", "scaled", "log"):
-        raise ValueError(f'numerics is {numerics!r}; expected "auto", "scaled" or "log".')
+    check_numerics(numerics)
     if isinstance(scores, HierarchyScores):
         raise TypeError("scores is one HierarchyScores; expected a list of them, one per sequence.")
     for name, known in (("allowed", allowed), ("ends", ends)):

@@ -374,21 +374,6 @@ class PackedStacks:
         _stack_best.inside(self.offsets, chosen, *self._scores(), *arrays, np.empty(self.n_sequences))
         return arrays[2][:, self.layout.level_slice(self.segment_level)]
 
-    def raise_if_overflown(self) -> None:
-        """Raise for a score that is NaN or plus infinity, naming its sequence and step."""
-        for name in _NAMES:
-            scores = getattr(self, name)
-            if not scores.size or scores.max() < np.inf:
-                continue
-            if len(scores) < len(self.step):
-                raise ValueError("Scores are beyond double precision: a coefficient is too large.")
-            row = int(np.argmin((scores < np.inf).reshape(len(scores), -1).all(axis=1)))
-            s = int(np.searchsorted(self.offsets, row, side="right")) - 1
-            raise ValueError(
-                f"The scores of sequence {self.first + s} at time step {row - self.offsets[s]} are beyond double "
-                "precision: features are too large for their coefficients."
-            )
-
     def _is_moderate(self) -> bool:
         """Whether no factor leaves the double range; those of durations may fall below it, see ``_duration_up``."""
         for name in _NAMES[1:]:

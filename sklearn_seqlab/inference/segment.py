@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_seqlab._arguments import check_numerics, positive
 from sklearn_seqlab.inference._checks import (
     check_ends_of_sequences,
     check_transition,
@@ -25,11 +26,11 @@ from sklearn_seqlab.inference._checks import (
     checked_allowed,
     checked_labels,
     checked_offsets,
-    positive,
     store_scores,
 )
 from sklearn_seqlab.inference.packed_stacks import PackedStacks
 from sklearn_seqlab.inference.stack_layout import StackLayout
+from sklearn_seqlab.sequences import cut_rows
 
 __all__ = [
     "SegmentScores",
@@ -205,8 +206,7 @@ def score_of(scores: SegmentScores, offsets: ArrayLike, codes: tuple[ArrayLike, 
     """
     stacks = _checked(scores, offsets, None, None)
     labels, ends = _checked_codes(codes, stacks.offsets, scores.n_labels)
-    stops = np.flatnonzero(ends) + 1
-    starts = np.concatenate([[0], stops[:-1]])
+    starts, stops = cut_rows(ends)
     length, label = stops - starts, labels[starts]
     gain = np.full(len(starts), -np.inf)
     short = length <= scores.max_duration
@@ -305,8 +305,7 @@ def _checked(
     """Checked scores as stacks of a dummy root and a label; levelled if they are summed in scaled masses."""
     if not isinstance(scores, SegmentScores):
         raise TypeError(f"scores is a {type(scores).__name__}; expected SegmentScores(segment, transition).")
-    if numerics not in ("auto", "scaled", "log"):
-        raise ValueError(f"numerics is {numerics!r}; expected 'auto', 'scaled' or 'log'.")
+    check_numerics(numerics)
     segment, transition = scores.segment, scores.transition
     if segment.ndim != 3 or not segment.size:
         raise ValueError(

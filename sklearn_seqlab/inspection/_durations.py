@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 from scipy.special import softmax
+from sklearn.utils import get_tags
 
 from sklearn_seqlab.inspection._weights import unwrapped
-from sklearn_seqlab.sequences import encode_levels
-from sklearn_seqlab.sequences._level_forms import shown_offsets
+from sklearn_seqlab.sequences import cut_rows, encode_levels, shown_offsets
 
 __all__ = ["DurationDisplay"]
 
@@ -68,10 +68,10 @@ class DurationDisplay:
         ----------
         estimator : fitted estimator, pipeline or search
             With ``predict_segments``. From ``duration_scores_`` of shape (max_duration, n_labels), in nats
-            (or a list of those by level, None where a level has none), the learnt curve is made: what the
-            model would believe of durations if it saw no inputs and all else were equal.
+            (or a list of those by level, None where a level has none, as in :class:`HSCRFClassifier`), the learnt
+            curve is made: what the model would believe of durations if it saw no inputs and all else were equal.
         X, y
-            As for ``fit``.
+            As for ``fit``; a list of tuples ``(int, int, label)`` is read as the ``fit`` of the estimator does.
         level, labels, ax
             As in :meth:`from_predictions`.
 
@@ -79,9 +79,15 @@ class DurationDisplay:
         -------
         display : DurationDisplay
         """
-        probabilities = _learnt(unwrapped(estimator)[1], level)
+        model = unwrapped(estimator)[1]
         return cls.from_predictions(
-            y, estimator.predict_segments(X), level=level, labels=labels, probabilities=probabilities, ax=ax
+            y,
+            estimator.predict_segments(X),
+            level=level,
+            labels=labels,
+            probabilities=_learnt(model, level),
+            flat_segments=_takes_flat_segments(model),
+            ax=ax,
         )
 
     @classmethod
@@ -93,6 +99,7 @@ class DurationDisplay:
         level: int = 0,
         labels: Iterable[Any] | None = None,
         probabilities: Mapping[Any, Any] | None = None,
+        flat_segments: bool = True,
         ax: Any = None,
     ) -> DurationDisplay:
         """Count durations and draw them.
@@ -101,14 +108,17 @@ class DurationDisplay:
         ----------
         y_true, y_pred : list of label sequences or of segments
             Labels of shape (n_timesteps,) or (n_timesteps, n_levels), pairs (labels, ends), lists of segments
-            ``(start, stop, label)`` or ``(level, start, stop, label)``. Of labels, runs of equal ones are
-            taken for segments; one whose beginning or end is not known is not counted. ``y_pred=None`` draws
-            the true ones alone.
+            ``(start, stop, label)`` or ``(level, start, stop, label)``, None for a sequence of which nothing is
+            known. Of labels, runs of equal ones are taken for segments; one whose beginning or end is not known is
+            not counted. ``y_pred=None`` draws the true ones alone.
         level : int, default=0
             Which level to count, from the top.
         labels : iterable of labels, default=None
             Which labels to show and in which order; None shows all that occur in ``y_true``, sorted.
         probabilities : dict of label to array-like of shape (max_duration,), default=None
+        flat_segments : bool, default=True
+            Whether a list of tuples ``(int, int, label)`` holds segments ``(start, stop, label)``. False reads it as
+            the rows of a table of three levels.
         ax : matplotlib Axes or array of them, default=None
             As in :meth:`plot`.
 
@@ -121,8 +131,8 @@ class DurationDisplay:
         ValueError, TypeError
             If labels or segments cannot be read, or if ``level`` does not exist.
         """
-        durations = count_durations(y_true, level, "y_true")
-        predicted = None if y_pred is None else count_durations(y_pred, level, "y_pred")
+        durations = count_durations(y_true, level, "y_true", flat_segments)
+        predicted = None if y_pred is None else count_durations(y_pred, level, "y_pred", flat_segments)
         if labels is not None:
             durations = {label: durations.get(label, np.empty(0, dtype=np.intp)) for label in labels}
         return cls(durations, predicted=predicted, probabilities=probabilities).plot(ax=ax)
@@ -189,15 +199,17 @@ class DurationDisplay:
         ax.xaxis.get_major_locator().set_params(integer=True)
 
 
-def count_durations(y: Iterable[Any], level: int, name: str) -> dict[Any, np.ndarray]:
+def count_durations(
+    y: Iterable[Any], level: int, name: str, flat_segments: bool = True
+) -> dict[Any, np.ndarray]:
     """Durations of the segments of one level by label, where both their ends are known."""
     items = list(y)
     codes = encode_levels(
         items,
-        shown_offsets(items, name, flat_segments=True),
+        shown_offsets(items, name, flat_segments=flat_segments),
         segment_bottom=True,
         self_transitions=False,
-        flat_segments=True,
+        flat_segments=flat_segments,
         name=name,
     )
     if not 0 <= level < codes.n_levels:
@@ -205,20 +217,29 @@ def count_durations(y: Iterable[Any], level: int, name: str) -> dict[Any, np.nda
     labels, ends = codes.levels[level], codes.ends[level]
     # stretches between steps at which a segment ends or may end; one is a segment if it ends for certain,
     # begins for certain and has a label
-    last = np.flatnonzero(ends != 0)
-    first = np.concatenate([[0], last[:-1] + 1])
-    begins = np.concatenate([[True], ends[last[:-1]] == 1])
-    code = np.maximum.reduceat(labels.codes, first)
-    counted = begins & (ends[last] == 1) & (code >= 0)
-    duration = (last + 1 - first)[counted]
+    starts, stops = cut_rows(ends)
+    finishes = ends[stops - 1] == 1
+    begins = np.concatenate([[True], finishes[:-1]])
+    code = np.maximum.reduceat(labels.codes, starts)
+    counted = begins & finishes & (code >= 0)
+    duration = (stops - starts)[counted]
     return {label: duration[code[counted] == k] for k, label in enumerate(labels.classes.tolist())}
+
+
+def _takes_flat_segments(model: Any) -> bool:
+    """Whether the ``fit`` of an estimator reads ``(int, int, label)`` as a segment; where its tags do not say, yes."""
+    if not hasattr(model, "__sklearn_tags__"):
+        return True
+    return bool(getattr(get_tags(model).target_tags, "flat_segments", True))
 
 
 def _learnt(model: Any, level: int) -> dict[Any, np.ndarray] | None:
     """Probabilities of durations by label, from the scores that a model gives them."""
     scores = getattr(model, "duration_scores_", None)
     if isinstance(scores, list | tuple):
-        scores = scores[level]
+        scores = (
+            scores[level] if 0 <= level < len(scores) else None
+        )  # a level that is not there is refused later
     if scores is None:
         return None
     classes = model.classes_[level] if isinstance(model.classes_, list | tuple) else model.classes_

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_seqlab.sequences import encode_labels, labels_to_segments
-from sklearn_seqlab.sequences._level_forms import split_levels
+from sklearn_seqlab.sequences import encode_labels, labels_to_segments, split_both, split_levels
 
 __all__ = ["TimelineDisplay"]
 
@@ -124,8 +123,10 @@ class TimelineDisplay:
         -------
         display : TimelineDisplay
         """
-        sources = {"predicted": y_pred} if y_true is None else {"true": y_true, "predicted": y_pred}
-        levels = {source: split_levels([y], None, f"y_{source[:4]}") for source, y in sources.items()}
+        if y_true is None:
+            levels = {"predicted": split_levels([y_pred], "y_pred")}
+        else:
+            levels = dict(zip(("true", "predicted"), split_both([y_true], [y_pred]), strict=True))
         n_levels = len(levels["predicted"])
         if len(levels.get("true", levels["predicted"])) != n_levels:
             raise ValueError(f"y_true has {len(levels['true'])} level(s), but y_pred has {n_levels}.")

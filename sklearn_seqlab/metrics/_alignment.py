@@ -10,8 +10,15 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 
-from sklearn_seqlab.sequences import CANDIDATES, MISSING, LabelCodes, encode_labels, read_weights
-from sklearn_seqlab.sequences._level_forms import split_levels
+from sklearn_seqlab.sequences import (
+    CANDIDATES,
+    MISSING,
+    LabelCodes,
+    encode_labels,
+    pick_level,
+    read_weights,
+    split_both,
+)
 
 __all__ = ["AlignedLabels", "align", "check_weights", "label_positions", "undefined"]
 
@@ -72,6 +79,9 @@ def align(
 ) -> AlignedLabels:
     """Check true and predicted label sequences and lay them side by side.
 
+    ``y_true`` may have all forms that ``fit`` takes: where it says nothing of a sequence (None), or says it by
+    segments, ``y_pred`` tells how many time steps and levels there are.
+
     Raises
     ------
     ValueError
@@ -80,8 +90,11 @@ def align(
     TypeError
         If labels of different types are compared.
     """
-    true_levels = split_levels(y_true, level, "y_true")
-    pred_levels = split_levels(y_pred, level, "y_pred")
+    true_levels, pred_levels = split_both(y_true, y_pred)
+    true_levels, pred_levels = (
+        pick_level(true_levels, level, "y_true"),
+        pick_level(pred_levels, level, "y_pred"),
+    )
     if len(pred_levels) != len(true_levels):
         raise ValueError(f"y_pred has {len(pred_levels)} level(s), but y_true has {len(true_levels)}.")
     pairs = [
@@ -109,11 +122,6 @@ def _align_level(
     true_classes = true.classes
     pred = encode_labels(y_pred, name="y_pred")
     pred_classes = pred.classes
-    if pred.n_sequences != true.n_sequences:
-        raise ValueError(
-            f"y_pred has {pred.n_sequences} label sequences, but y_true has {true.n_sequences} "
-            "(inconsistent numbers of samples)."
-        )
     lengths = np.diff(true.offsets), np.diff(pred.offsets)
     if not np.array_equal(*lengths):
         s = int(np.argmax(lengths[0] != lengths[1]))

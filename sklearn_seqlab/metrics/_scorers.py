@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from sklearn_seqlab.metrics._alignment import check_weights, undefined
@@ -25,8 +26,7 @@ from sklearn_seqlab.metrics._steps import (
     micro_accuracy_score,
     step_f1_score,
 )
-from sklearn_seqlab.sequences import MISSING, encode_labels
-from sklearn_seqlab.sequences._level_forms import split_levels
+from sklearn_seqlab.sequences import MISSING, encode_labels, pick_level, read_forms, shown_offsets
 
 __all__ = [
     "SequenceScorer",
@@ -52,8 +52,9 @@ class SequenceScorer:
     Parameters
     ----------
     func : callable
-        ``func(y_true, response, **kwargs)``, or ``func(estimator, X, y, **kwargs)`` if ``response_method`` is
-        None. It takes ``sample_weight`` if weights are to be used.
+        ``func(y_true, response, **kwargs)``, ``y_true`` being as the scorer gets it, or
+        ``func(estimator, X, y, **kwargs)`` if ``response_method`` is None. It takes ``sample_weight`` if weights
+        are to be used.
     sign : {1, -1}
         -1 turns a loss into a score.
     response_method : str, list of str or None
@@ -89,7 +90,8 @@ class SequenceScorer:
             Fitted; pipelines and searches are welcome.
         X : list of array-like of shape (n_timesteps, n_features)
         y : list of array-like of shape (n_timesteps,) or (n_timesteps, n_levels)
-            True labels, some of which may be missing.
+            True labels, some of which may be missing, or any other form that the ``fit`` of the estimator takes:
+            segments, labels with ends, None for a sequence without labels. ``func`` gets them as they are.
         sample_weight : array-like of shape (n_sequences,), default=None
         **kwargs : dict
             Passed to the score for this call, in place of those given at the making.
@@ -209,13 +211,19 @@ def _mean_log_likelihood(
     """Log-probability of the labels given the inputs, in nats per labelled step.
 
     A step is labelled if its label is known or if a set of candidates is: both bear on the likelihood. With
-    several levels every (time step, level) counts.
+    several levels every (time step, level) counts, and a segment counts as many steps as it has.
 
     A label that the estimator did not see in `fit` has probability 0 and makes the whole score -inf. In a
     search, one fold whose training part lacks a label of its test part does that to every candidate, and
     they can no longer be told apart: use folds whose training parts hold all labels.
     """
-    columns = [encode_labels(column, name="y") for column in split_levels(y, level, "y")]
+    model = _model_of(estimator)
+    flat_segments = _takes_flat_segments(model)
+    classes = getattr(model, "classes_", None)
+    y = y if hasattr(y, "__len__") else list(y)
+    offsets = shown_offsets(y, "y", flat_segments=flat_segments)
+    forms = read_forms(y, offsets, len(classes) if isinstance(classes, list) else None, flat_segments, "y")
+    columns = [encode_labels(column, offsets, name="y") for column in pick_level(forms.columns, level, "y")]
     n_sequences = columns[0].n_sequences
     n_labelled = sum(np.add.reduceat(c.codes != MISSING, c.offsets[:-1], dtype=np.int64) for c in columns)
     weight = check_weights(sample_weight, n_sequences)
@@ -227,6 +235,24 @@ def _mean_log_likelihood(
     # 0 * -inf is nan: a sequence of weight 0 has no say
     taken = weight > 0
     return float(weight[taken] @ values[taken]) / n_steps
+
+
+def _model_of(estimator: Any) -> Any:
+    """The estimator proper that a search or a pipeline holds."""
+    while True:
+        if hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        elif isinstance(estimator, Pipeline):
+            estimator = estimator[-1]
+        else:
+            return estimator
+
+
+def _takes_flat_segments(model: Any) -> bool:
+    """Whether ``(start, stop, label)`` is a segment to this estimator, and not a row of three levels."""
+    if not hasattr(model, "__sklearn_tags__"):
+        return False
+    return bool(getattr(get_tags(model).target_tags, "flat_segments", False))
 
 
 def _ask_log_likelihood(estimator: Any, X: Any, y: Any) -> Any:

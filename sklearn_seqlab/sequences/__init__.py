@@ -10,11 +10,18 @@ from sklearn_seqlab.sequences._labels import (
     check_label_names,
     encode_labels,
 )
+from sklearn_seqlab.sequences._level_forms import (
+    pick_level,
+    read_forms,
+    shown_offsets,
+    split_both,
+    split_levels,
+)
 from sklearn_seqlab.sequences._levels import LevelCodes, encode_levels
 from sklearn_seqlab.sequences._segments import (
     PackedSegments,
+    cut_rows,
     labels_to_segments,
-    rows_of_segments,
     segments_of,
     segments_to_labels,
 )
@@ -32,14 +39,19 @@ __all__ = [
     "bio_to_segments",
     "check_label_names",
     "class_weights",
+    "cut_rows",
     "encode_labels",
     "encode_levels",
     "labels_to_segments",
     "pack",
+    "pick_level",
+    "read_forms",
     "read_weights",
-    "rows_of_segments",
     "segments_of",
     "segments_to_bio",
     "segments_to_labels",
+    "shown_offsets",
+    "split_both",
+    "split_levels",
     "unpack",
 ]

@@ -358,4 +358,5 @@ def _positions(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 def _unseen_message(name: str, s: int, t: int, value: Any, classes: np.ndarray) -> str:
     shown = ", ".join(repr(label) for label in classes[:8].tolist()) + (", ..." if len(classes) > 8 else "")
-    return f"{name}[{s}][{t}] is {value!s:.60}, which is not among the known labels ({shown})."
+    value = value.item() if isinstance(value, np.generic) else value
+    return f"{name}[{s}][{t}] is {value!r:.60}, which is not among the known labels ({shown})."

@@ -17,7 +17,7 @@ import numpy as np
 from sklearn_seqlab.sequences._batch import as_items
 from sklearn_seqlab.sequences._labels import is_missing
 
-__all__ = ["LevelForms", "read_forms", "shown_offsets", "split_levels"]
+__all__ = ["LevelForms", "pick_level", "read_forms", "shown_offsets", "split_both", "split_levels"]
 
 UNKNOWN = -1
 """Where it is not known whether a segment ends."""
@@ -97,41 +97,86 @@ def read_forms(
     return LevelForms(columns, ends, offsets, is_flat)
 
 
-def split_levels(y: Iterable[Any], level: int | None, name: str) -> list[list[Any]]:
-    """One list of 1-D label sequences per level; ``level`` picks one of them.
+def split_levels(y: Iterable[Any], name: str, *, like: list[list[Any]] | None = None) -> list[list[Any]]:
+    """One list of 1-D label sequences per level.
 
-    Of a pair (labels, ends) the labels are taken. Segments are refused: without X their number of time steps
-    is not known.
+    Of a pair (labels, ends) the labels are taken. Segments, and None for a sequence of which nothing is known,
+    do not say how many time steps there are: they are read with ``like``, and refused without.
+
+    Parameters
+    ----------
+    y : sequence of label sequences
+        As in :func:`sklearn_seqlab.sequences.encode_levels`; segments may leave out their level if ``like`` has
+        one level.
+    name : str
+        What messages call ``y``.
+    like : list of n_levels lists of n_sequences 1-D label sequences, default=None
+        Labels of the same sequences at the same levels, as this function gives them.
+
+    Returns
+    -------
+    levels : list of n_levels lists of n_sequences 1-D label sequences
     """
     items = as_items(y, name=name, wish=_WISH)
-    if level is not None and (isinstance(level, bool) or not isinstance(level, Integral)):
-        raise TypeError(f"level is {level!r}; expected an int or None.")
-    columns = []
+    columns: list[list[Any]] = []
     for s, item in enumerate(items):
-        one = _parse(item, f"{name}[{s}]")
-        if one.segments is not None:
+        label = f"{name}[{s}]"
+        one = _parse(item, label, flat_segments=like is not None and len(like) == 1)
+        if one.columns is not None:
+            columns.append(one.columns)
+        elif like is not None:
+            n_timesteps = _n_timesteps(like[0][s], f"y_pred[{s}]")
+            columns.append(_read_segments(one.segments or (), len(like), n_timesteps, label)[0])
+        elif one.segments is not None:
             raise ValueError(
-                f"{name}[{s}] is a list of segments; expected labels, one per time step (and level)."
+                f"{label} is a list of segments; expected labels, one per time step (and level)."
             )
-        columns.append([item] if one.columns is None else one.columns)
+        else:
+            columns.append([item])
     n_levels = len(columns[0])
     for s, found in enumerate(columns):
         if len(found) != n_levels:
             raise ValueError(f"{name}[{s}] has {len(found)} level(s), but {name}[0] has {n_levels}.")
+    return [[found[d] for found in columns] for d in range(n_levels)]
+
+
+def split_both(y_true: Iterable[Any], y_pred: Iterable[Any]) -> tuple[list[list[Any]], list[list[Any]]]:
+    """Labels of the same sequences, level by level; what ``y_true`` leaves open of the shape ``y_pred`` says."""
+    items = as_items(y_true, name="y_true", wish=_WISH)
+    pred = split_levels(y_pred, "y_pred")
+    if len(pred[0]) != len(items):
+        raise ValueError(
+            f"y_pred has {len(pred[0])} label sequences, but y_true has {len(items)} "
+            "(inconsistent numbers of samples)."
+        )
+    return split_levels(items, "y_true", like=pred), pred
+
+
+def pick_level(levels: list[list[Any]], level: int | None, name: str) -> list[list[Any]]:
+    """All levels, or the one that ``level`` names, counted as an index of a list."""
     if level is None:
-        return [[found[d] for found in columns] for d in range(n_levels)]
-    if not -n_levels <= level < n_levels:
-        raise ValueError(f"level is {level}, but {name} has {n_levels} level(s).")
-    return [[found[level] for found in columns]]
+        return levels
+    if isinstance(level, bool) or not isinstance(level, Integral):
+        raise TypeError(f"level is {level!r}; expected an int or None.")
+    if not -len(levels) <= level < len(levels):
+        raise ValueError(f"level is {level}, but {name} has {len(levels)} level(s).")
+    return [levels[level]]
 
 
 def shown_offsets(y: Iterable[Any], name: str, *, flat_segments: bool = False) -> np.ndarray:
-    """The lengths that sequences show of themselves, where X is not at hand; segments reach to their last stop."""
+    """The lengths that sequences show of themselves, where X is not at hand.
+
+    Segments reach to their last stop; a sequence of which nothing is known counts as one step.
+    """
     lengths: list[int] = []
     for s, item in enumerate(as_items(y, name=name, wish=_WISH)):
         one = _parse(item, f"{name}[{s}]", flat_segments)
-        stops = None if one.segments is None else [max(segment[2] for segment in one.segments)]
-        lengths += stops or _lengths([one], None, name)
+        if one.segments is not None:
+            lengths.append(max(1, *(int(segment[2]) for segment in one.segments)))
+        elif one.columns is None and one.ends is None:
+            lengths.append(1)
+        else:
+            lengths += _lengths([one], None, name)
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.intp)
 
 

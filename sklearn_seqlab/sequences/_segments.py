@@ -11,7 +11,7 @@ import numpy as np
 
 from sklearn_seqlab.sequences._labels import encode_sequence
 
-__all__ = ["PackedSegments", "labels_to_segments", "rows_of_segments", "segments_of", "segments_to_labels"]
+__all__ = ["PackedSegments", "cut_rows", "labels_to_segments", "segments_of", "segments_to_labels"]
 
 Segment = tuple[int, int, Any]
 
@@ -156,6 +156,23 @@ class PackedSegments(NamedTuple):
     code: np.ndarray
 
 
+def cut_rows(ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Packed rows of the stretches that end where ``ends`` is true, and of no other.
+
+    Parameters
+    ----------
+    ends : ndarray of shape (n_total,), dtype=bool or int8
+        True (not 0) at the last step of every sequence. Rows after the last end belong to no stretch.
+
+    Returns
+    -------
+    starts, stops : ndarray of shape (n_stretches,), dtype=intp
+        Half open.
+    """
+    stops = np.flatnonzero(ends) + 1
+    return np.concatenate([[0], stops[:-1]]).astype(np.intp), stops
+
+
 def segments_of(codes: np.ndarray, ends: np.ndarray, offsets: np.ndarray) -> PackedSegments:
     """Cut packed labels at known ends.
 
@@ -182,30 +199,9 @@ def segments_of(codes: np.ndarray, ends: np.ndarray, offsets: np.ndarray) -> Pac
     """
     if (np.asarray(codes) < 0).any() or (np.asarray(ends) < 0).any():
         raise ValueError("segments_of needs every label and every end; some are not known.")
-    last = np.flatnonzero(ends)
-    if not np.isin(offsets[1:] - 1, last).all():
+    starts, stops = cut_rows(ends)
+    if not np.isin(offsets[1:], stops).all():
         raise ValueError("no segment ends at the last time step of some sequence.")
-    start = np.concatenate([[0], last[:-1] + 1]).astype(np.intp)
-    sequence = np.searchsorted(offsets, last, side="right") - 1
+    sequence = np.searchsorted(offsets, starts, side="right") - 1
     first = np.asarray(offsets)[sequence]
-    return PackedSegments(sequence, start - first, last + 1 - first, np.asarray(codes)[last])
-
-
-def rows_of_segments(segments: PackedSegments, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Packed labels and ends of segments that cover every step: the inverse of :func:`segments_of`.
-
-    Parameters
-    ----------
-    segments : PackedSegments
-        Trusted: by sequence and then by time, without gap or overlap.
-    offsets : ndarray of shape (n_sequences + 1,), dtype=intp
-
-    Returns
-    -------
-    codes : ndarray of shape (n_total,), dtype=intp
-    ends : ndarray of shape (n_total,), dtype=int8
-    """
-    codes = np.repeat(segments.code, segments.stop - segments.start)
-    ends = np.zeros(len(codes), dtype=np.int8)
-    ends[np.asarray(offsets)[segments.sequence] + segments.stop - 1] = 1
-    return codes, ends
+    return PackedSegments(sequence, starts - first, stops - first, np.asarray(codes)[starts])

@@ -127,7 +127,7 @@ def test_bad_known_labels_are_named(rng):
     model = SemiCRF().fit(X, y)
     before = pickle.dumps(model)
     cases = {
-        r"y_observed\[1\]\[0\] is z": [None, ["z"] * 9, *y[2:]],
+        r"y_observed\[1\]\[0\] is 'z'": [None, ["z"] * 9, *y[2:]],
         r"y_observed\[1\].*9 time steps": [None, ["a"], *y[2:]],
         "y_observed has 2": y[:2],
         r"y_observed\[0\].*overlap": [[(0, 3, "a"), (2, 4, "b")], *y[1:]],

@@ -144,7 +144,7 @@ def test_bad_known_labels_are_named(rng):
     X, y = make_data(rng)
     model = HSCRFClassifier().fit(X, y)
     cases = {
-        r"y_observed\[1\]\[0\] is z.*level 1": [None, [["p", "z"]] * 8, *y[2:]],
+        r"y_observed\[1\]\[0\] is 'z'.*level 1": [None, [["p", "z"]] * 8, *y[2:]],
         r"y_observed\[1\] has 1 level": [None, ["p"] * 8, *y[2:]],
         r"y_observed\[1\] has 7 labels, but X\[1\] has 8": [None, y[1][:-1], *y[2:]],
         r"y_observed\[1\].*contradict|y_observed\[1\], level 0, time step 1": [

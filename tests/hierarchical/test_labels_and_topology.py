@@ -22,6 +22,7 @@ from sklearn_seqlab.exceptions import InfeasibleSequenceError
 from sklearn_seqlab.metrics import (
     micro_accuracy_score,
 )
+from sklearn_seqlab.sequences import labels_to_segments
 from sklearn_seqlab.utils._check_tools import first_difference
 
 # forms of labels
@@ -227,3 +228,11 @@ def test_prune_of_other_structures(rng):
     rooted.set_params(root=False, bottom_persist=True)
     assert pickle.dumps(rooted.prune(-1.0).predict_segments(X)) == expected
     assert rooted.prune(-1.0, X, add_root(y)).predict(X)[0].shape == (8, 2)
+
+
+def test_segments_of_one_level_bear_their_level(rng):
+    X, y = make_data(rng, bottom=2)
+    legs = [rows[:, 1] for rows in y]
+    model = HSCRFClassifier(bottom_persist=True, tol=1e-1).fit(X, legs)
+    for segments, labels in zip(model.predict_segments(X), model.predict(X), strict=True):
+        assert [(0, *run) for run in labels_to_segments(labels)] == segments

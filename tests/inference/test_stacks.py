@@ -574,13 +574,9 @@ def test_infeasible_sequences_name_the_step(rng):
         never_ends.viterbi()
 
 
-def test_scores_beyond_double_precision_name_their_place(rng):
+def test_sums_beyond_double_precision_are_refused(rng):
     stacks = random_stacks(STRUCTURES["segments"], rng, [3, 5])
-    step = stacks.step.copy()
-    step[4, 1] = np.nan
-    with pytest.raises(ValueError, match="sequence 1 at time step 1 are beyond double precision"):
-        replace(stacks, step=step).raise_if_overflown()
-    huge = replace(stacks, step=np.full_like(step, 1e308))
+    huge = replace(stacks, step=np.full_like(stacks.step, 1e308))
     with np.errstate(over="ignore", invalid="ignore"), pytest.raises(ValueError, match="sum to more than"):
         huge.viterbi()
 

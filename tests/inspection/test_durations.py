@@ -5,8 +5,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.special import softmax
+from sklearn.preprocessing import StandardScaler
+from two_levels import make_data
 
+from sklearn_seqlab import HSCRFClassifier, SemiCRF
 from sklearn_seqlab.inspection import DurationDisplay
+from sklearn_seqlab.preprocessing import make_sequence_pipeline
 
 plt = pytest.importorskip("matplotlib.pyplot")
 
@@ -36,6 +41,67 @@ def test_forms_of_labels_and_segments():
     assert counted([[(0, 2, "a"), (2, 3, "a"), (5, 9, "b")]]) == {"a": [1, 2], "b": [4]}
     four = [(0, 0, 6, "x"), (1, 0, 1, "a"), (1, 1, 5, "b"), (1, 5, 6, "a")]
     assert counted([four]) == {"x": [6]} and counted([four], level=1) == {"a": [1, 1], "b": [4]}
+
+
+def test_a_sequence_of_which_nothing_is_known_counts_nothing():
+    assert (
+        counted([None, ["a", "a", "b"]])
+        == counted([[(0, 2, "a"), (2, 3, "b")], None])
+        == {"a": [2], "b": [1]}
+    )
+
+
+def test_rows_of_three_levels_are_no_segments():
+    table = [(0, 1, 7), (0, 2, 7), (1, 2, 8)]
+    with pytest.raises(ValueError, match="overlap"):
+        counted([table])
+    assert counted([table], flat_segments=False) == {0: [2], 1: [1]}
+    assert counted([table], flat_segments=False, level=2) == {
+        7: [1, 1],
+        8: [1],
+    }  # the level above ends between
+    assert counted([[(0, 2, 7), (2, 3, 8)]]) == {7: [2], 8: [1]}
+
+
+def test_the_estimator_says_what_tuples_of_int_are(rng):
+    X = [rng.normal(size=(3, 2)), rng.normal(size=(3, 2))]
+    rows = [[(0, 1, 7), (0, 1, 7), (1, 2, 8)]] * 2
+    hierarchy = HSCRFClassifier(bottom_persist=True, tol=1e-1).fit(X, rows)
+    display = DurationDisplay.from_estimator(hierarchy, X, rows)
+    assert {label: d.tolist() for label, d in display.durations.items()} == {0: [2, 2], 1: [1, 1]}
+    segments = [[(0, 2, 7), (2, 3, 8)]] * 2
+    semi = make_sequence_pipeline(StandardScaler(), SemiCRF(tol=1e-1)).fit(X, segments)
+    display = DurationDisplay.from_estimator(semi, X, segments)
+    assert {label: d.tolist() for label, d in display.durations.items()} == {7: [2, 2], 8: [1, 1]}
+
+
+def test_learnt_durations_of_a_hierarchy_are_drawn_by_level(rng):
+    X, y = make_data(rng, bottom=2)
+    model = HSCRFClassifier(
+        bottom_persist=True, duration=["geometric", "gamma"], max_duration=[None, 4], tol=1e-2
+    ).fit(X, y)
+    upper, lower = model.duration_scores_
+    assert upper is None and lower.shape == (4, len(model.classes_[1]))
+    display = DurationDisplay.from_estimator(model, X, y, level=1)
+    for k, label in enumerate(model.classes_[1].tolist()):
+        n = np.arange(1, 5)
+        weight, bias = model.coef_["duration"][1][k, 0], model.coef_["bias"][1][k]
+        assert_allclose(display.probabilities[label], softmax(weight * np.log(n) + bias * n))
+        assert display.axes_[k].lines
+    assert DurationDisplay.from_estimator(model, X, y, level=0).probabilities is None
+    with pytest.raises(ValueError, match=r"level is 2, but y_true has 2 level\(s\)"):
+        DurationDisplay.from_estimator(model, X, y, level=2)
+
+
+def test_one_level_of_a_hierarchy_learns_the_durations_of_segments(rng):
+    X, y = make_data(rng, bottom=2)
+    legs = [rows[:, 1] for rows in y]
+    semi = SemiCRF(tol=1e-6).fit(X, legs)
+    model = HSCRFClassifier(bottom_persist=True, duration="table", max_duration="observed", tol=1e-6).fit(
+        X, legs
+    )
+    assert_allclose(model.duration_scores_[0], semi.duration_scores_, atol=1e-8)
+    assert HSCRFClassifier(tol=1e-1).fit(X, legs).duration_scores_ == [None]
 
 
 def test_heights_are_shares_per_time_step():
@@ -94,7 +160,7 @@ def test_given_axes():
 def test_refusals():
     with pytest.raises(ValueError, match=r"level is 1, but y_true has 1 level\(s\)"):
         DurationDisplay.from_predictions([["a"]], level=1)
-    with pytest.raises(ValueError, match=r"y_true\[0\] is None"):
+    with pytest.raises(ValueError, match="y_true holds no label at all"):
         DurationDisplay.from_predictions([None])
     with pytest.raises(ValueError, match=r"y_pred\[0\]\[0\] \(0:2\) and y_pred\[0\]\[1\] \(1:3\) overlap"):
         DurationDisplay.from_predictions([["a"]], [[(0, 2, "a"), (1, 3, "a")]])

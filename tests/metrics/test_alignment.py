@@ -85,8 +85,9 @@ def test_level_that_does_not_exist(score, fault):
 
 def test_levels_of_sequences_differ():
     y = [np.array([["a", "b"]]), np.array(["a"])]
-    with pytest.raises(ValueError, match=r"y_true\[1\] has 1 level\(s\), but y_true\[0\] has 2"):
-        micro_accuracy_score(y, y)
+    for y_true, y_pred, name in ((y, [y[0], y[0]], "y_true"), ([y[0], y[0]], y, "y_pred")):
+        with pytest.raises(ValueError, match=rf"{name}\[1\] has 1 level\(s\), but {name}\[0\] has 2"):
+            micro_accuracy_score(y_true, y_pred)
 
 
 def test_level_picks_a_column_of_any_container():
@@ -100,11 +101,30 @@ def test_level_picks_a_column_of_any_container():
         assert_allclose(micro_accuracy_score(y_true, y_pred), 3 / 6)
 
 
-def test_labels_may_come_with_ends_but_not_as_segments():
+def test_true_labels_may_come_in_every_form_of_fit():
     pair = [(["a", "b"], [1, 1]), (["a", "a"], [0, 1])]
     assert micro_accuracy_score(pair, [["a", "a"], ["a", "a"]]) == 3 / 4
-    with pytest.raises(ValueError, match=r"y_true\[0\] is a list of segments; expected labels, one per time"):
-        micro_accuracy_score([[(0, 0, 2, "a")]], [["a", "a"]])
+    predicted = [["a", "a", "b"], ["b", "b", "a"]]
+    assert micro_accuracy_score([None, ["b", "a", "a"]], predicted) == 2 / 3
+    assert micro_accuracy_score([(None, [0, 1, 1]), ["b", "a", "a"]], predicted) == 2 / 3
+    for segments in ([(0, 2, "a"), (2, 3, "a")], [(0, 0, 2, "a"), (0, 2, 3, "a")]):
+        assert micro_accuracy_score([segments, None], predicted) == 2 / 3
+    assert micro_accuracy_score([[(1, 3, "b")], None], predicted) == 1 / 2
+    tables = [np.array([["a", "x"], ["b", "y"]])]
+    assert micro_accuracy_score([[(1, 0, 2, "x"), (0, 1, 2, "b")]], tables) == 2 / 3
+    assert micro_accuracy_score([[(1, 0, 2, "x"), (0, 1, 2, "b")]], tables, level=1) == 1 / 2
+    assert micro_accuracy_score([[(0, 1, 5), (1, 2, 6)]], [[(0, 1, 5), (1, 2, 7)]]) == 5 / 6  # three levels
+    with pytest.raises(ValueError, match=r"y_true\[0\]\[0\] covers 0:4; expected 0 <= start < stop <= 3"):
+        micro_accuracy_score([[(0, 4, "a")], None], predicted)
+    with pytest.raises(ValueError, match=r"y_true\[0\]\[0\] is a segment of level 1"):
+        micro_accuracy_score([[(1, 0, 2, "a")], None], predicted)
+
+
+def test_predicted_labels_have_one_per_step():
+    with pytest.raises(TypeError, match=r"y_pred\[0\] is None; expected labels"):
+        micro_accuracy_score([None], [None])
+    with pytest.raises(ValueError, match=r"y_pred\[0\] is a list of segments; expected labels, one per time"):
+        micro_accuracy_score([["a", "a"]], [[(0, 0, 2, "a")]])
 
 
 def test_one_dimensional_labels_are_level_zero():

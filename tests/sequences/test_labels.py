@@ -173,10 +173,10 @@ def test_whole_sequences_may_be_free():
 
 def test_labels_unseen_in_training():
     classes = np.array(["a", "b"])
-    message = r"y_observed\[1\]\[0\] is z, which is not among the known labels \('a', 'b'\)"
+    message = r"y_observed\[1\]\[0\] is 'z', which is not among the known labels \('a', 'b'\)"
     with pytest.raises(ValueError, match=message):
         encode_labels([["a", None], ["z"]], classes=classes, name="y_observed")
-    with pytest.raises(ValueError, match=r"y\[0\]\[1\] is z"):
+    with pytest.raises(ValueError, match=r"y\[0\]\[1\] is 'z'"):
         encode_labels([["a", {"b", "z"}]], classes=classes)
     with pytest.raises(ValueError, match=r"y\[1\]\[2\] is 7, which .*0, 1, 2, 3, 4, 5, 6, 8, \.\.\."):
         encode_labels([[0], [None, 1, 7]], classes=np.array([0, 1, 2, 3, 4, 5, 6, 8, 9]))
