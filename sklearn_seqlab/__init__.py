@@ -4,5 +4,14 @@ from sklearn_seqlab._version import __version__
 from sklearn_seqlab.crf import LinearChainCRF, SemiCRF
 from sklearn_seqlab.hierarchical import HSCRFClassifier
 from sklearn_seqlab.stepwise import StepwiseClassifier
+from sklearn_seqlab.svm import StructuredPerceptron, StructuredSVM
 
-__all__ = ["HSCRFClassifier", "LinearChainCRF", "SemiCRF", "StepwiseClassifier", "__version__"]
+__all__ = [
+    "HSCRFClassifier",
+    "LinearChainCRF",
+    "SemiCRF",
+    "StepwiseClassifier",
+    "StructuredPerceptron",
+    "StructuredSVM",
+    "__version__",
+]

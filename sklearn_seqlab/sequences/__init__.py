@@ -2,6 +2,12 @@
 
 from sklearn_seqlab.sequences._batch import PackedBatch, as_csr, pack, unpack
 from sklearn_seqlab.sequences._bio import bio_to_segments, segments_to_bio
+from sklearn_seqlab.sequences._label_pairs import (
+    raise_if_forbidden,
+    read_allowed_transitions,
+    read_cost,
+    step_costs,
+)
 from sklearn_seqlab.sequences._labels import (
     CANDIDATES,
     MISSING,
@@ -36,10 +42,14 @@ __all__ = [
     "encode_levels",
     "labels_to_segments",
     "pack",
+    "raise_if_forbidden",
+    "read_allowed_transitions",
+    "read_cost",
     "read_weights",
     "rows_of_segments",
     "segments_of",
     "segments_to_bio",
     "segments_to_labels",
+    "step_costs",
     "unpack",
 ]
