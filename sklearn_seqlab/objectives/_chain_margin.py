@@ -128,8 +128,10 @@ class ChainMargin:
         """Give partly labelled sequences their best labelling that fits; returns those that changed."""
         last = self.batch.n_sequences if last is None else last
         chosen = self.partial[(self.partial >= first) & (self.partial < last)]
-        parts = self.layout.parts(coef) if len(chosen) else None
-        changed = []
+        changed: list[int] = []
+        if not len(chosen):
+            return np.array(changed, dtype=np.intp)
+        parts = self.layout.parts(coef)
         for s in chosen:
             rows = slice(self.batch.offsets[s], self.batch.offsets[s + 1])
             chains = self.layout.chains(parts, s, s + 1)

@@ -12,8 +12,8 @@ __all__ = ["Average"]
 class Average:
     """The average of iterates 1, 2, ..., weighted by their numbers (or all alike).
 
-    An iterate is told by its moves: with ``S_k`` the weight of the first ``k`` iterates, a move ``d`` made on the way to
-    iterate ``k`` is missing in the first ``k - 1``, so the average is the last iterate less the sum of ``S_(k-1) d``
+    An iterate is told by its moves: with ``S_k`` the weight of the first ``k`` iterates, a move ``d`` made on the way
+    to iterate ``k`` is missing in the first ``k - 1``, so the average is the last iterate less the sum of ``S_(k-1) d``
     over ``S`` of the last.
     """
 
@@ -23,7 +23,7 @@ class Average:
         self.lost = 0.0
 
     def moved(self, indices: np.ndarray, values: np.ndarray, factor: float, offset: float = 0.0) -> None:
-        """The next iterate differs by ``factor * values`` from the last (and a number that goes with it by ``offset``)."""
+        """The next iterate differs from the last by ``factor * values``, a number that goes with it by ``offset``."""
         add_scaled(indices, values, float(factor) * self.weight, self.missing)
         self.lost += self.weight * offset
 

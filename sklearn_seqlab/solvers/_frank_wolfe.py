@@ -49,7 +49,8 @@ def frank_wolfe(
     if start is not None and (start.block >= 0).all():
         for k, s in enumerate(start.block):
             indices, values = start.row(k)
-            shares[s] = _merged(*shares[s], 1.0, indices, values, float(start.multiplier[k]))
+            known_indices, known_values = shares[s]
+            shares[s] = _merged(known_indices, known_values, 1.0, indices, values, float(start.multiplier[k]))
             linear[s] += start.multiplier[k] * start.offset[k]
             add_scaled(indices, values, float(start.multiplier[k]), coef)
     mean = Average(problem.n_coef) if average else None

@@ -8,7 +8,7 @@ nonnegative multipliers ``a`` of which those of block ``i`` sum to ``cap_i`` at 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -54,7 +54,7 @@ class DualSolution(NamedTuple):
             np.array(block, dtype=np.intp),
         )
 
-    def row(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+    def row(self, k: int | np.integer) -> tuple[np.ndarray, np.ndarray]:
         part = slice(self.indptr[k], self.indptr[k + 1])
         return self.indices[part], self.values[part]
 
@@ -119,7 +119,7 @@ class MarginOutcome(SolverOutcome):
 
     dual: float = 0.0
     n_oracle_calls: int = 0
-    dual_history: list[float] | None = None
+    dual_history: list[float] = field(default_factory=list)
     solution: DualSolution | None = None
 
     @property

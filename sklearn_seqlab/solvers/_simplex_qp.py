@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 __all__ = ["simplex_qp"]
 
@@ -47,7 +46,7 @@ def simplex_qp(
     Notes
     -----
     Primal active-set method: planes with a multiplier, and groups whose sum is at its cap, are active; the problem on
-    them is a linear system, solved by Cholesky factorisation. A step goes to its solution or to the first bound on the
+    them is a linear system. A step goes to its solution or to the first bound on the
     way, and then the plane or group of largest gain enters. O(n_active**3) time for each change; exact where pairwise
     steps would creep, as they do for planes of large counts. Nocedal and Wright, "Numerical Optimization", 2006, 16.5.
     """
@@ -93,19 +92,17 @@ def _on_active_set(
     tight: np.ndarray, ridge: float,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Optimum over the active multipliers with the sums of tight groups fixed, and the price of each cap."""
-    rows = np.flatnonzero(active)
-    system = gram[np.ix_(rows, rows)].copy()
-    system[np.diag_indices_from(system)] += ridge
-    factor = cho_factor(system, check_finite=False)
-    free = cho_solve(factor, linear[rows], check_finite=False)
+    rows, groups = np.flatnonzero(active), np.flatnonzero(tight)
+    n = len(rows)
+    # one symmetric system: eliminating the multipliers first would divide by what the sums alone determine
+    system = np.zeros((n + len(groups), n + len(groups)))
+    system[:n, :n] = gram[np.ix_(rows, rows)]
+    system[np.arange(n), np.arange(n)] += ridge
+    member = (group[rows][:, None] == groups).astype(np.float64)
+    system[:n, n:], system[n:, :n] = member, member.T
+    found = np.linalg.solve(system, np.concatenate([linear[rows], caps[groups]]))
     goal, price = np.zeros(len(linear)), np.zeros(len(caps))
-    groups = np.flatnonzero(tight)
-    if len(groups):
-        member = (group[rows][:, None] == groups).astype(np.float64)
-        spread = cho_solve(factor, member, check_finite=False)
-        price[groups] = np.linalg.solve(member.T @ spread, member.T @ free - caps[groups])
-        free = free - spread @ price[groups]
-    goal[rows] = free
+    goal[rows], price[groups] = found[:n], found[n:]
     return goal, price
 
 

@@ -150,7 +150,7 @@ class PlaneCache:
         self.gain, self.change = np.empty(n + 1), np.zeros(n + 1)
         self.idle = np.append(self.idle, 0)
 
-    def row(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+    def row(self, k: int | np.integer) -> tuple[np.ndarray, np.ndarray]:
         part = slice(self.indptr[k], self.indptr[k + 1])
         return self.indices[part], self.values[part]
 

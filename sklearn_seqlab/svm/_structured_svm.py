@@ -59,10 +59,10 @@ class StructuredSVM(LinearChainLabeler):
         ``F(true) - F(other) >= 1 - slack / cost``, which leaves labellings of small cost less to say. "slack" needs a
         Hamming loss.
     loss : {"hamming", "hamming_sum"}, dict or array-like of shape (n_labels, n_labels), default="hamming"
-        Cost of a labelling: "hamming" is the share of wrong steps, "hamming_sum" their number; else a sum over the steps
-        of costs by (true, predicted) labels, 1 for pairs that a dict does not name, or of ``loss[true, predicted]`` in
-        the order of ``classes_``. Steps whose label is hidden cost nothing, and a set of candidates the least cost
-        among them.
+        Cost of a labelling: "hamming" is the share of wrong steps, "hamming_sum" their number; else a sum over the
+        steps of costs by (true, predicted) labels, 1 for pairs that a dict does not name, or of ``loss[true,
+        predicted]`` in the order of ``classes_``. Steps whose label is hidden cost nothing, and a set of candidates
+        the least cost among them.
     solver : {"working_set", "bcfw", "one_slack", "subgradient"}, default="working_set"
         "working_set" ascends the dual sequence by sequence and keeps what it has found; "bcfw" (block-coordinate
         Frank-Wolfe) keeps one vector per sequence; "one_slack" adds one cut per pass over all sequences, which
@@ -139,8 +139,8 @@ class StructuredSVM(LinearChainLabeler):
 
     Notes
     -----
-    A pass takes O(stored features * n_labels + n_total * n_labels**2) time with margin rescaling. ``spec`` "chain models"
-    6. The margin has no probabilities: ``decision_function`` gives max-marginals, in units of the cost.
+    A pass takes O(stored features * n_labels + n_total * n_labels**2) time with margin rescaling. ``spec`` "chain
+    models" 6. The margin has no probabilities: ``decision_function`` gives max-marginals, in units of the cost.
 
     References
     ----------
@@ -234,6 +234,7 @@ class StructuredSVM(LinearChainLabeler):
     def __sklearn_tags__(self) -> SequenceTags:
         tags = super().__sklearn_tags__()
         tags.regularisation = "C"
+        tags.keeps_rows = self.warm_start  # the dual solution is made of differences of training rows
         if self.partial == "error":
             tags.target_tags.missing_labels = tags.target_tags.candidate_sets = False
         return tags
@@ -331,20 +332,21 @@ class StructuredSVM(LinearChainLabeler):
 
         Notes
         -----
-        The step after sequences of total weight ``t`` has length ``C / t``, which minimises ``1/2 ||w||^2 + C`` times the
-        mean slack of the stream. With ``average`` (also "auto") the coefficients are averages of the iterates.
+        The step after sequences of total weight ``t`` has length ``C / t``, which minimises ``1/2 ||w||^2 + C`` times
+        the mean slack of the stream. With ``average`` (also "auto") the coefficients are averages of the iterates.
         Partly labelled sequences are completed by the model as it is when they come.
         """
         if self.restrict_features is True or isinstance(self.allowed_transitions, str):
             raise ValueError(
-                "partial_fit takes neither restrict_features nor allowed_transitions='observed': they need all the data."
+                "partial_fit takes neither restrict_features nor allowed_transitions='observed', "
+                "which need all the data."
             )
         stream = getattr(self, "_stream", None)
         batch = pack(X) if stream is None else self._pack(X)
         if stream is not None:
             if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
                 raise ValueError(f"classes is {classes!r}, but the first call had {self.classes_.tolist()}.")
-            known = self.classes_
+            known: np.ndarray | None = self.classes_
         else:
             known = None if classes is None else encode_labels([list(classes)], name="classes").classes
         labels = encode_labels(y, batch.offsets, classes=known)
@@ -475,4 +477,4 @@ class StructuredSVM(LinearChainLabeler):
 
     def _forget(self, *names: str) -> None:
         for name in names:
-            vars(self).pop(name, None)
+            self.__dict__.pop(name, None)
