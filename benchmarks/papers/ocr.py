@@ -1,7 +1,7 @@
 """Handwritten words: margins against likelihoods, trained on one fold and tested on nine.
 
-The set of Taskar, Guestrin and Koller (6,877 words, 26 letters, 128 pixels a letter, no other features) in its ten folds.
-Each fold is the training set once (about 690 words) and all other folds are the test set. The strength of
+The set of Taskar, Guestrin and Koller (6,877 words, 26 letters, 128 pixels a letter, no other features) in its ten
+folds. Each fold is the training set once (about 690 words) and all other folds are the test set. The strength of
 regularisation is chosen by three-fold cross-validation inside the training words. "hamming" is the mean over words of
 the share of wrong letters.
 """
@@ -77,7 +77,8 @@ def write() -> None:
     store = scores()
     baseline = store.select(row=BASELINE)
     lines = []
-    for row in [name for row, (_, _, more) in ROWS.items() for name in [row, *(f"{row}, {d}" for d in more)]]:
+    names = [name for key, (_, _, more) in ROWS.items() for name in [key, *(f"{key}, {d}" for d in more)]]
+    for row in names:
         found = store.select(row=row)
         if not found:
             continue

@@ -92,7 +92,8 @@ def fetch_gpstruct_nlp(
 
 
 def _read_archive(content: bytes, task: str, step: int) -> tuple[list[sparse.csr_array], list[np.ndarray]]:
-    inputs, labels = {}, {}
+    inputs: dict[int, np.ndarray] = {}
+    labels: dict[int, np.ndarray] = {}
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         for member in archive:
             name = member.name.rpartition("/")[2]
