@@ -96,20 +96,21 @@ def _read_archive(content: bytes, task: str, step: int) -> tuple[list[sparse.csr
     labels: dict[int, np.ndarray] = {}
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         for member in archive:
-            name = member.name.rpartition("/")[2]
-            number, _, kind = name.partition(".")
+            stem, _, kind = member.name.rpartition("/")[2].partition(".")
             file = archive.extractfile(member) if kind in ("x", "y") else None
-            if file is not None:
-                rows = np.array(file.read().split(), dtype=np.intp)
-                (inputs if kind == "x" else labels)[int(number)] = (
-                    rows.reshape(-1, 3) if kind == "x" else rows
-                )
+            if file is None:
+                continue
+            numbers = np.array(file.read().split(), dtype=np.intp)
+            if kind == "x":
+                inputs[int(stem)] = numbers.reshape(-1, 3)
+            else:
+                labels[int(stem)] = numbers
     # feature numbers were dealt out by CRF++, one for each label
     n_features = 1 + max(int(rows[:, 1].max()) for rows in inputs.values() if len(rows)) // step
     data, target = [], []
-    for number in sorted(labels):
-        place, feature, value = inputs[number].T
-        shape = (len(labels[number]), n_features)
+    for key in sorted(labels):
+        place, feature, value = inputs[key].T
+        shape = (len(labels[key]), n_features)
         data.append(sparse.csr_array((value.astype(np.float64), (place - 1, feature // step)), shape=shape))
-        target.append(labels[number].astype(np.int64))
+        target.append(labels[key].astype(np.int64))
     return data, target

@@ -157,6 +157,8 @@ def perceptron(
             callback(outcome.n_iter, mistakes)
             if not mistakes:
                 outcome.converged, outcome.message = True, "a pass without a mistake"
+                # further passes would change nothing but the average
+                mean.weight += (max_iter - outcome.n_iter) * len(problem.caps)
     except KeyboardInterrupt:
         outcome.interrupted, outcome.message = True, "interrupted"
     outcome.coef = mean.of(coef) if average else coef

@@ -64,7 +64,7 @@ class StructuredPerceptron(LinearChainLabeler):
     >>> from sklearn_seqlab.svm import StructuredPerceptron
     >>> X = [np.array([[0.0], [0.2], [0.9]]), np.array([[1.0], [0.8]])]
     >>> y = [["off", "off", "on"], ["on", "on"]]
-    >>> StructuredPerceptron(random_state=0).fit(X, y).predict(X)[0]
+    >>> StructuredPerceptron(max_iter=100, random_state=0).fit(X, y).predict(X)[0]
     array(['off', 'off', 'on'], dtype='<U3')
     """
 

@@ -288,6 +288,15 @@ def test_perceptron_by_hand():
     assert more.n_iter_ < 10 and more.loss_curve_[-1] == 0 and more.score(X, y) == 1.0
 
 
+def test_passes_without_a_mistake_count_in_the_average():
+    X, y = [np.array([[0.0], [0.2], [0.9]]), np.array([[1.0], [0.8]])], [[0, 0, 1], [1, 1]]
+    short, long = (StructuredPerceptron(max_iter=n, random_state=0).fit(X, y) for n in (10, 10**6))
+    last = StructuredPerceptron(average=False, random_state=0).fit(X, y)
+    assert short.n_iter_ == long.n_iter_ < 10
+    assert_allclose(long.coef_, last.coef_, atol=1e-4)
+    assert np.abs(short.coef_ - last.coef_).max() > 0.01
+
+
 def test_perceptron_learns_like_its_peers(rng):
     X, y = [], []
     for _ in range(60):
