@@ -2,7 +2,8 @@
 
 The set of Taskar, Guestrin and Koller (6,877 words, 26 letters, 128 pixels a letter, no other features) in its ten
 folds. Each fold is the training set once (about 690 words) and all other folds are the test set. The strength of
-regularisation is chosen by three-fold cross-validation inside the training words. "hamming" is the mean over words of
+regularisation is chosen by two-fold cross-validation inside the training words, shuffled: training and test folds
+share most of their 55 distinct words, and the words of a fold come in runs. "hamming" is the mean over words of
 the share of wrong letters.
 """
 
@@ -25,7 +26,7 @@ from sklearn_seqlab.metrics import hamming_loss, micro_accuracy, micro_accuracy_
 
 # Row -> (estimator, grid, decodings to score beside the estimator's own).
 ROWS: dict[str, tuple[Any, dict[str, list[Any]], list[str]]] = {
-    "LinearChainCRF": (LinearChainCRF(tol=1e-3), {"C": [0.1, 0.3, 1.0, 3.0]}, ["marginal"]),
+    "LinearChainCRF": (LinearChainCRF(tol=1e-3), {"C": [0.1, 0.3, 1.0]}, ["marginal"]),
     "StructuredSVM": (
         StructuredSVM(loss="hamming_sum", tol=1e-2, random_state=0),
         {"C": [30.0, 100.0, 300.0]},
@@ -51,7 +52,11 @@ def run(options: Any) -> None:
         for row in options.rows or ROWS:
             estimator, grid, decodings = ROWS[row]
             search = GridSearchCV(
-                clone(estimator), grid, cv=KFold(3), scoring=micro_accuracy, n_jobs=options.n_jobs
+                clone(estimator),
+                grid,
+                cv=KFold(2, shuffle=True, random_state=0),
+                scoring=micro_accuracy,
+                n_jobs=options.n_jobs,
             )
             start = time.process_time()
             search.fit(X, y)

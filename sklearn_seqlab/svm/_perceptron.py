@@ -62,10 +62,10 @@ class StructuredPerceptron(LinearChainLabeler):
     --------
     >>> import numpy as np
     >>> from sklearn_seqlab.svm import StructuredPerceptron
-    >>> X = [np.array([[0.0], [0.2], [0.9]]), np.array([[1.0], [0.8]])]
-    >>> y = [["off", "off", "on"], ["on", "on"]]
-    >>> StructuredPerceptron(max_iter=100, random_state=0).fit(X, y).predict(X)[0]
-    array(['off', 'off', 'on'], dtype='<U3')
+    >>> X = [np.array([[0.0], [0.1], [0.9], [1.0]]), np.array([[1.0], [0.0], [0.2]])]
+    >>> y = [["off", "off", "on", "on"], ["on", "off", "off"]]
+    >>> StructuredPerceptron(max_iter=50, random_state=0).fit(X, y).predict(X)[0]
+    array(['off', 'off', 'on', 'on'], dtype='<U3')
     """
 
     _parameter_constraints: dict = {
