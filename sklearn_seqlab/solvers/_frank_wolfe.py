@@ -97,7 +97,8 @@ def frank_wolfe(
                     dual = max(dual, of_average)
             judge.end_pass(dual)
     except KeyboardInterrupt:
-        judge.interrupt(coef)
+        judge.interrupt()
+    judge.finish(coef)
     rows = [(*share, float(part)) for share, part in zip(shares, linear, strict=True)]
     outcome.solution = DualSolution.of(rows, [1.0] * len(rows), list(range(len(rows))))
     return outcome

@@ -170,9 +170,23 @@ class Certificate:
         outcome.message = "the duality gap closed" if outcome.converged else "max_iter was reached"
         return outcome.converged
 
-    def interrupt(self, coef: np.ndarray) -> None:
-        self.offer(coef)
+    def interrupt(self) -> None:
         self.outcome.interrupted, self.outcome.message = True, "interrupted"
+
+    def finish(self, coef: np.ndarray) -> MarginOutcome:
+        """Offer the last iterate of a run that ended early, and where it is worse than no weights at all, a part of it.
+
+        Early iterates point the right way and are far too long; the best point known would be zero.
+        """
+        outcome = self.outcome
+        if not outcome.converged:
+            share = 1.0
+            self.offer(coef)
+            while not outcome.coef.any() and coef.any() and share > 1e-4:
+                share /= 2
+                self.offer(share * coef)
+            outcome.history[-1] = outcome.value
+        return outcome
 
 
 def due(iteration: int, max_iter: int, estimated_gap: float, dual: float, tol: float) -> bool:

@@ -62,7 +62,8 @@ def one_slack(
                 break
             cuts.drop_idle()
     except KeyboardInterrupt:
-        judge.interrupt(coef)
+        judge.interrupt()
+    judge.finish(coef)
     rows = [(*cuts.row(k), float(cuts.offset[k])) for k in range(len(cuts.offset))]
     outcome.solution = DualSolution.of(rows, list(cuts.multiplier), [-1] * len(rows))
     return outcome

@@ -95,7 +95,8 @@ def subgradient(
                 judge.offer(run.averaged)
             judge.end_pass(run.scale * run.linear - 0.5 * float(coef @ coef))
     except KeyboardInterrupt:
-        judge.interrupt(run.coef)
+        judge.interrupt()
+    judge.finish(run.coef)
     return outcome
 
 

@@ -97,7 +97,8 @@ def working_set(
                     judge.offer(mean.of(coef))
             judge.end_pass(dual)
     except KeyboardInterrupt:
-        judge.interrupt(coef)
+        judge.interrupt()
+    judge.finish(coef)
     outcome.solution = _solution(caches)
     return outcome
 

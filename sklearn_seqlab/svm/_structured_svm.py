@@ -443,7 +443,10 @@ class StructuredSVM(LinearChainLabeler):
         if pieces is None:
             return np.zeros(self._problem(batch, labels, weight, **options).n_coef)
         problem = self._problem(*pieces, **options)
-        return self._solve(problem, random, None, None, tol=max(self.tol, 1e-2)).coef
+        outcome = self._solve(problem, random, None, None, tol=max(self.tol, 1e-2))
+        if outcome.interrupted:
+            raise KeyboardInterrupt  # nothing is learnt yet
+        return outcome.coef
 
     def _take_turns(
         self, problem: ChainMargin, outcome: MarginOutcome, random: np.random.RandomState, callback: Any

@@ -250,6 +250,20 @@ def test_errors_name_the_sequence(data):
         StructuredSVM().fit(huge, y)
 
 
+@pytest.mark.parametrize("solver", ["working_set", "bcfw", "one_slack", "subgradient"])
+def test_interrupted_fit_keeps_what_it_has(solver, data, monkeypatch):
+    def interrupt(self, iteration, value):
+        if iteration == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("sklearn_seqlab._progress.Progress.__call__", interrupt)
+    model = StructuredSVM(C=50.0, solver=solver, tol=0.0, random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*data)
+    assert model.n_iter_ == 3
+    assert model.objective_ < model.loss_curve_[0] and model.score(*data) > 0.5
+
+
 # streams and the perceptron
 
 
