@@ -5,6 +5,7 @@ from sklearn_seqlab.crf import LinearChainCRF, SemiCRF
 from sklearn_seqlab.hierarchical import HSCRFClassifier
 from sklearn_seqlab.hmm import GreedyInductionHMM, HMMClassifier, RuleHMM
 from sklearn_seqlab.stepwise import StepwiseClassifier
+from sklearn_seqlab.svm import StructuredPerceptron, StructuredSVM
 
 __all__ = [
     "GreedyInductionHMM",
@@ -14,5 +15,7 @@ __all__ = [
     "RuleHMM",
     "SemiCRF",
     "StepwiseClassifier",
+    "StructuredPerceptron",
+    "StructuredSVM",
     "__version__",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
 from itertools import pairwise
@@ -9,6 +10,8 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from sklearn.exceptions import DataDimensionalityWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,9 +19,22 @@ from sklearn_seqlab import _parallel
 from sklearn_seqlab._online_labeler import OnlineLabeler, OnlineScores
 from sklearn_seqlab.base import SequenceLabeler, SequenceTags
 from sklearn_seqlab.inference import PackedChains
+from sklearn_seqlab.objectives import (
+    ChainCoefficients,
+    assemble_chains,
+    check_coefficients,
+    linear_scores,
+    observed_pairs,
+)
 from sklearn_seqlab.sequences import LabelCodes, PackedBatch, encode_labels
 
-__all__ = ["ChainLabeler", "OnlineChainLabeler", "ProbabilisticChainLabeler"]
+__all__ = ["ChainLabeler", "LinearChainLabeler", "OnlineChainLabeler", "ProbabilisticChainLabeler"]
+
+# With "auto", weights are restricted to observed pairs where all pairs would be more than this.
+_MANY_WEIGHTS = 1_000_000
+
+# L-BFGS holds ten pairs of vectors and a few more.
+_VECTORS_IN_TRAINING, _LARGE_GIB = 26, 2.0
 
 ChainSource = Callable[[int, int], PackedChains]
 
@@ -145,6 +161,95 @@ class ChainLabeler(SequenceLabeler, metaclass=ABCMeta):
         with _parallel.one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
             source = self._chain_source(batch)
             return _parallel.run(task, bounds, self.n_jobs)
+
+
+class LinearChainLabeler(ChainLabeler, metaclass=ABCMeta):
+    """A chain labeler whose scores are linear in the features: its coefficients, and what they stand for.
+
+    A subclass has the parameters ``transition_features``, ``restrict_features`` and ``min_count``.
+    """
+
+    def _chain_source(self, batch: PackedBatch) -> ChainSource:
+        parts = self._coefficients()
+        columns = self.transition_features_
+        check_coefficients(parts, batch.n_features, len(columns))
+        if len(parts.transition) != len(self.classes_):
+            raise ValueError(
+                f"classes_ has {len(self.classes_)} labels, but there are coefficients for {len(parts.transition)}."
+            )
+        edge_inputs = batch.values[:, columns] if len(columns) else None
+        by_feature = sparse.csr_array(parts.node.T) if sparse.issparse(parts.node) else parts.node.T
+
+        def chains(first: int, last: int) -> PackedChains:
+            start, stop = int(batch.offsets[first]), int(batch.offsets[last])
+            unary = linear_scores(batch.values, by_feature, start, stop)
+            inputs = None if edge_inputs is None else edge_inputs[start:stop]
+            return assemble_chains(unary, inputs, parts, batch.offsets[first : last + 1] - start, first)
+
+        return chains
+
+    def _coefficients(self) -> ChainCoefficients:
+        return ChainCoefficients(
+            self.coef_,
+            self.transition_coef_,
+            self.edge_coef_,
+            self.start_coef_,
+            self.end_coef_,
+            self.intercept_,
+        )
+
+    def _set_coefficients(self, parts: ChainCoefficients, classes: np.ndarray, columns: np.ndarray) -> None:
+        """Assign what ``fit`` learnt, under the names that users see."""
+        self.classes_ = classes
+        self.coef_, self.intercept_ = parts.node, parts.intercept
+        self.transition_coef_, self.edge_coef_ = parts.transition, parts.edge
+        self.transition_features_ = columns
+        self.start_coef_, self.end_coef_ = parts.start, parts.end
+
+    def _learnt_same_weights(self, classes: np.ndarray, n_features: int, columns: np.ndarray) -> bool:
+        """Whether an earlier fit had the same labels and features, so that its coefficients fit."""
+        return (
+            hasattr(self, "coef_")
+            and np.array_equal(self.classes_, classes)
+            and self.n_features_in_ == n_features
+            and np.array_equal(self.transition_features_, columns)
+        )
+
+    def _doubles_per_step(self) -> int:
+        n_labels = len(self.classes_)
+        return n_labels**2 if len(self.transition_features_) else n_labels
+
+    def _edge_columns(self, batch: PackedBatch) -> np.ndarray:
+        if isinstance(self.transition_features, str):
+            return np.arange(batch.n_features if self.transition_features == "all" else 0)
+        columns = np.asarray(self.transition_features)
+        if columns.ndim != 1 or (columns.size and columns.dtype.kind not in "iu"):
+            raise ValueError(
+                f"transition_features is {self.transition_features!r}; expected column numbers of X."
+            )
+        if columns.size and not 0 <= columns.min() <= columns.max() < batch.n_features:
+            raise ValueError(
+                f"transition_features holds {columns.min()}..{columns.max()}, "
+                f"but the columns of X are 0..{batch.n_features - 1}."
+            )
+        return columns.astype(np.intp)
+
+    def _observed_pairs(self, batch: PackedBatch, labels: LabelCodes) -> sparse.csr_array | None:
+        """The pairs of feature and label that have a weight; None for all."""
+        restrict = self.restrict_features
+        if restrict == "auto":
+            restrict = batch.is_sparse and batch.n_features * labels.n_labels > _MANY_WEIGHTS
+        return observed_pairs(batch, labels, self.min_count) if restrict else None
+
+    def _warn_if_large(self, n_coef: int) -> None:
+        size = _VECTORS_IN_TRAINING * 8 * n_coef / 2**30
+        if size > _LARGE_GIB:
+            warnings.warn(
+                f"Training {n_coef:,} weights takes about {size:.1f} GiB. restrict_features='auto' keeps those of "
+                "feature and label that occur together; transition_features may be a few columns.",
+                DataDimensionalityWarning,
+                stacklevel=3,
+            )
 
 
 class ProbabilisticChainLabeler(ChainLabeler):

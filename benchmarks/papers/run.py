@@ -12,8 +12,10 @@ from __future__ import annotations
 import argparse
 
 import durations
+import gpstruct
 import kitchen
 import noun_phrases
+import ocr
 import placelab
 import segments
 import ua
@@ -21,8 +23,10 @@ import ua
 TABLES = {
     "ua": ua,
     "durations": durations,
+    "gpstruct": gpstruct,
     "kitchen": kitchen,
     "noun_phrases": noun_phrases,
+    "ocr": ocr,
     "placelab": placelab,
     "segments": segments,
 }
@@ -35,7 +39,7 @@ def main() -> None:
     parser.add_argument("table", choices=TABLES)
     parser.add_argument("--rows", nargs="+", help="rows to compute (all)")
     parser.add_argument(
-        "--inputs", nargs="+", help="inputs to compute (all; tables ua, kitchen and segments)"
+        "--inputs", nargs="+", help="inputs to compute (all; tables ua, gpstruct, kitchen and segments)"
     )
     parser.add_argument("--windows", nargs="+", help="windows to compute (all; table ua)")
     parser.add_argument("--deals", type=int, default=5, help="how many random deals (5; table ua)")

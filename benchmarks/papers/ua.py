@@ -21,7 +21,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold
 
-from sklearn_seqlab import GreedyInductionHMM, HMMClassifier, LinearChainCRF, RuleHMM, StepwiseClassifier
+from sklearn_seqlab import (
+    GreedyInductionHMM,
+    HMMClassifier,
+    LinearChainCRF,
+    RuleHMM,
+    StepwiseClassifier,
+    StructuredSVM,
+)
 from sklearn_seqlab.datasets import fetch_kasteren
 from sklearn_seqlab.metrics import macro_accuracy_score, micro_accuracy, micro_accuracy_score
 from sklearn_seqlab.model_selection import InverseKFold
@@ -49,6 +56,12 @@ ROWS: dict[str, tuple[Any, dict[str, list[Any]], list[str]]] = {
     ),
     "RuleHMM": (RuleHMM(), {"alpha": SMOOTHING}, ["marginal"]),
     "RuleHMM with negations": (RuleHMM(negations=True, max_order=3), {"alpha": SMOOTHING}, ["marginal"]),
+    # with ten training blocks, C of the mean slack is ten times that of the summed one
+    "StructuredSVM": (
+        StructuredSVM(loss="hamming_sum", tol=1e-2, max_iter=50, random_state=0),
+        {"C": STRENGTHS},
+        [],
+    ),
 }
 
 BASELINE = "per-step logistic regression"

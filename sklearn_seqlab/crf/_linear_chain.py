@@ -2,43 +2,32 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
-from sklearn.exceptions import DataDimensionalityWarning
 
 from sklearn_seqlab import _parallel
-from sklearn_seqlab._chain_labeler import ChainSource, OnlineChainLabeler, OnlineScores
+from sklearn_seqlab._chain_labeler import LinearChainLabeler, OnlineChainLabeler, OnlineScores
 from sklearn_seqlab._progress import Progress
 from sklearn_seqlab._sklearn_private import Interval, StrOptions, _fit_context
 from sklearn_seqlab.base import SequenceTags
-from sklearn_seqlab.crf._parameters import read_allowed_transitions, read_cost
-from sklearn_seqlab.inference import PackedChains
-from sklearn_seqlab.objectives import (
-    ChainCoefficients,
-    ChainLogLikelihood,
-    assemble_chains,
-    check_coefficients,
-    linear_scores,
-    observed_pairs,
+from sklearn_seqlab.objectives import ChainLogLikelihood, check_coefficients
+from sklearn_seqlab.sequences import (
+    class_weights,
+    encode_labels,
+    pack,
+    read_allowed_transitions,
+    read_cost,
+    read_weights,
 )
-from sklearn_seqlab.sequences import LabelCodes, PackedBatch, class_weights, encode_labels, pack, read_weights
 from sklearn_seqlab.solvers import lbfgs, owlqn, report
 
 __all__ = ["LinearChainCRF"]
 
-# With "auto", weights are restricted to observed pairs where all pairs would be more than this.
-_MANY_WEIGHTS = 1_000_000
 
-# L-BFGS holds ten pairs of vectors and a few more.
-_VECTORS_IN_TRAINING, _LARGE_GIB = 26, 2.0
-
-
-class LinearChainCRF(OnlineChainLabeler):
+class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
     """Linear-chain conditional random field.
 
     The probability of a labelling is proportional to the exponential of the sum, over time steps, of the
@@ -266,35 +255,12 @@ class LinearChainCRF(OnlineChainLabeler):
         parts = objective.split(outcome.coef)
 
         self._set_input_attributes(batch)
-        self.classes_ = labels.classes
-        self.coef_, self.intercept_ = parts.node, parts.intercept
-        self.transition_coef_, self.edge_coef_ = parts.transition, parts.edge
-        self.transition_features_ = columns
-        self.start_coef_, self.end_coef_ = parts.start, parts.end
+        self._set_coefficients(parts, labels.classes, columns)
         self.n_iter_, self.loss_curve_ = outcome.n_iter, np.array(outcome.history)
         if outcome.interrupted:
             raise KeyboardInterrupt
         report(outcome, "Raise max_iter, loosen tol, lower C, or scale the features (StandardScaler).")
         return self
-
-    def _chain_source(self, batch: PackedBatch) -> ChainSource:
-        parts = self._coefficients()
-        columns = self.transition_features_
-        check_coefficients(parts, batch.n_features, len(columns))
-        if len(parts.transition) != len(self.classes_):
-            raise ValueError(
-                f"classes_ has {len(self.classes_)} labels, but there are coefficients for {len(parts.transition)}."
-            )
-        edge_inputs = batch.values[:, columns] if len(columns) else None
-        by_feature = sparse.csr_array(parts.node.T) if sparse.issparse(parts.node) else parts.node.T
-
-        def chains(first: int, last: int) -> PackedChains:
-            start, stop = int(batch.offsets[first]), int(batch.offsets[last])
-            unary = linear_scores(batch.values, by_feature, start, stop)
-            inputs = None if edge_inputs is None else edge_inputs[start:stop]
-            return assemble_chains(unary, inputs, parts, batch.offsets[first : last + 1] - start, first)
-
-        return chains
 
     def _online_scores(self) -> OnlineScores:
         parts = self._coefficients()
@@ -310,58 +276,6 @@ class LinearChainCRF(OnlineChainLabeler):
 
         return OnlineScores(row, moves if len(columns) else None, transition, parts.start, parts.end)
 
-    def _coefficients(self) -> ChainCoefficients:
-        return ChainCoefficients(
-            self.coef_,
-            self.transition_coef_,
-            self.edge_coef_,
-            self.start_coef_,
-            self.end_coef_,
-            self.intercept_,
-        )
-
-    def _doubles_per_step(self) -> int:
-        n_labels = len(self.classes_)
-        return n_labels**2 if len(self.transition_features_) else n_labels
-
-    def _edge_columns(self, batch: PackedBatch) -> np.ndarray:
-        if isinstance(self.transition_features, str):
-            return np.arange(batch.n_features if self.transition_features == "all" else 0)
-        columns = np.asarray(self.transition_features)
-        if columns.ndim != 1 or (columns.size and columns.dtype.kind not in "iu"):
-            raise ValueError(
-                f"transition_features is {self.transition_features!r}; expected column numbers of X."
-            )
-        if columns.size and not 0 <= columns.min() <= columns.max() < batch.n_features:
-            raise ValueError(
-                f"transition_features holds {columns.min()}..{columns.max()}, "
-                f"but the columns of X are 0..{batch.n_features - 1}."
-            )
-        return columns.astype(np.intp)
-
-    def _observed_pairs(self, batch: PackedBatch, labels: LabelCodes) -> sparse.csr_array | None:
-        """The pairs of feature and label that have a weight; None for all."""
-        restrict = self.restrict_features
-        if restrict == "auto":
-            restrict = batch.is_sparse and batch.n_features * labels.n_labels > _MANY_WEIGHTS
-        return observed_pairs(batch, labels, self.min_count) if restrict else None
-
-    def _warn_if_large(self, n_coef: int) -> None:
-        size = _VECTORS_IN_TRAINING * 8 * n_coef / 2**30
-        if size > _LARGE_GIB:
-            warnings.warn(
-                f"Training {n_coef:,} weights takes about {size:.1f} GiB. restrict_features='auto' keeps those of "
-                "feature and label that occur together; transition_features may be a few columns.",
-                DataDimensionalityWarning,
-                stacklevel=3,
-            )
-
     def _start(self, objective: ChainLogLikelihood, classes: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        same = (
-            self.warm_start
-            and hasattr(self, "coef_")
-            and np.array_equal(self.classes_, classes)
-            and self.n_features_in_ == objective.batch.n_features
-            and np.array_equal(self.transition_features_, columns)
-        )
+        same = self.warm_start and self._learnt_same_weights(classes, objective.batch.n_features, columns)
         return objective.join(self._coefficients()) if same else np.zeros(objective.n_coef)

@@ -13,9 +13,8 @@ from sklearn_seqlab._hierarchy_fit import HierarchyFit, allowed_moves, check_nam
 from sklearn_seqlab._hierarchy_labeler import HierarchyLabeler, duration_scores
 from sklearn_seqlab._sklearn_private import Interval, StrOptions, _fit_context
 from sklearn_seqlab.base import SequenceTags
-from sklearn_seqlab.crf._parameters import read_allowed_transitions
 from sklearn_seqlab.objectives import HierarchyShape, Level
-from sklearn_seqlab.sequences import encode_levels, pack, read_weights
+from sklearn_seqlab.sequences import encode_levels, pack, read_allowed_transitions, read_weights
 from sklearn_seqlab.solvers import report
 
 __all__ = ["SemiCRF"]

@@ -238,6 +238,35 @@ FILES: dict[str, PublicFile] = {
         "032dd63b2a5ca1a0b21bfa3feae06cc09bb9f9cf2d4254c621f87cfff3186c42",
         f"{_GESTURES}/processed/c3_va3.csv",
     ),
+    # Text and features of the CRF++ tasks; the archives are kept as they are published, in gzip form.
+    "gpstruct_nlp/basenp.tar": PublicFile(
+        "9104b9b6b02794f963def74a2bbae91b461c2e92e21aa08230f7ffcd80814c23",
+        None,
+    ),
+    "gpstruct_nlp/chunking.tar": PublicFile(
+        "7315486ac7ec48e9cfc113347dfb80bb0f543a67849555fcdb4de5d46294bc15",
+        None,
+    ),
+    "gpstruct_nlp/japanesene.tar": PublicFile(
+        "50ea3017f5ecce5afed9079c6395a0a549327fb3b1849107abce003feb467848",
+        None,
+    ),
+    "gpstruct_nlp/segmentation.tar": PublicFile(
+        "de70a2007acb1b4eb095a2f71ae8ab831b4ecab8708c7c5b920fcabd8988635d",
+        None,
+    ),
+    "gpstruct_nlp/datasplit.n_data=100.txt": PublicFile(
+        "42b282b5088b8858dedd8a2b2af4fc28ea14cab0ae34dd45e7d8ceff83a48178",
+        None,
+    ),
+    "gpstruct_nlp/datasplit.n_data=300.txt": PublicFile(
+        "b292d13741f695c27b65737b85202738357791eb2e4830a1320f42d4bc1c4911",
+        None,
+    ),
+    "gpstruct_nlp/datasplit.n_data=36.txt": PublicFile(
+        "a2a771a746b0f16cb59dfa3c3e6ef72dbc37590c7172756c36775b929f559d02",
+        None,
+    ),
     # No public address holds this text form.
     "ocr_letters/letters.txt": PublicFile(
         "9d43ffda9b7c76fc6a1b8699a5900eb81f38a46ded0da6255644756905ffb778",

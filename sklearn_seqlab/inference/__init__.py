@@ -19,6 +19,12 @@ from sklearn_seqlab.inference.packed_hierarchies import NestedSegments
 from sklearn_seqlab.inference.packed_stacks import PackedStacks
 from sklearn_seqlab.inference.segment import SegmentScores
 from sklearn_seqlab.inference.stack_layout import StackLayout
+from sklearn_seqlab.inference.violations import (
+    Violations,
+    best_by_errors,
+    margin_violations,
+    slack_violations,
+)
 
 __all__ = [
     "ChainScores",
@@ -29,7 +35,11 @@ __all__ = [
     "PackedStacks",
     "SegmentScores",
     "StackLayout",
+    "Violations",
+    "best_by_errors",
     "chain",
     "hierarchy",
+    "margin_violations",
     "segment",
+    "slack_violations",
 ]

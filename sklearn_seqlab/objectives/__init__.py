@@ -1,6 +1,7 @@
 """Stage 3: coefficients -> scores -> value and gradient; penalties."""
 
 from sklearn_seqlab.objectives._chain_likelihood import ChainLogLikelihood
+from sklearn_seqlab.objectives._chain_margin import ChainMargin
 from sklearn_seqlab.objectives._chain_scores import ChainCoefficients, assemble_chains, check_coefficients
 from sklearn_seqlab.objectives._hierarchy_engines import StackEngine, choose_engine, make_engine
 from sklearn_seqlab.objectives._hierarchy_knowledge import KnownConfiguration, check_known, narrow_by
@@ -13,16 +14,19 @@ from sklearn_seqlab.objectives._hierarchy_shape import HierarchyShape, Level
 from sklearn_seqlab.objectives._linear import linear_scores, make_features, observed_pairs
 from sklearn_seqlab.objectives._nested_engine import too_large
 from sklearn_seqlab.objectives._penalties import ElasticNet
+from sklearn_seqlab.objectives._planes import Planes
 
 __all__ = [
     "ChainCoefficients",
     "ChainLogLikelihood",
+    "ChainMargin",
     "Chunk",
     "ElasticNet",
     "HierarchyLogLikelihood",
     "HierarchyShape",
     "KnownConfiguration",
     "Level",
+    "Planes",
     "StackEngine",
     "assemble_chains",
     "assemble_cliques",

@@ -10,10 +10,11 @@ import numpy as np
 from sklearn_seqlab import _parallel
 from sklearn_seqlab.exceptions import InfeasibleSequenceError
 from sklearn_seqlab.inference import PackedChains
-from sklearn_seqlab.objectives._chain_scores import ChainCoefficients, assemble_chains
-from sklearn_seqlab.objectives._linear import make_features, typical_sizes
+from sklearn_seqlab.objectives._chain_layout import ChainLayout
+from sklearn_seqlab.objectives._chain_scores import ChainCoefficients
+from sklearn_seqlab.objectives._linear import typical_sizes
 from sklearn_seqlab.objectives._penalties import ElasticNet
-from sklearn_seqlab.sequences import LabelCodes, PackedBatch
+from sklearn_seqlab.sequences import LabelCodes, PackedBatch, raise_if_forbidden, step_costs
 
 __all__ = ["ChainLogLikelihood"]
 
@@ -104,53 +105,33 @@ class ChainLogLikelihood:
             )
         self.batch, self.labels, self.weight, self.C, self.n_jobs = batch, labels, weight, C, n_jobs
         self.n_labels = labels.n_labels
-        self.allowed_transitions = allowed_transitions
-        # the last row is for steps of which no label is known
-        self.cost = None if cost is None else np.vstack([cost, np.zeros(self.n_labels)])
-        self.features = make_features(batch.values, self.n_labels, pairs)
-        self.edge_inputs = None if edge_columns is None else batch.values[:, edge_columns]
-        n_edge = 0 if edge_columns is None else len(edge_columns)
-
-        n_moves = int(allowed_transitions.sum())
-        n_ends, n_intercepts = self.n_labels * start_end, self.n_labels * fit_intercept
-        sizes = [self.features.n_coef, n_moves, n_moves * n_edge, n_ends, n_ends, n_intercepts]
-        self._cuts = np.cumsum(sizes)[:-1]
-        self.n_coef = sum(sizes)
+        self.cost = cost
+        self.layout = ChainLayout(
+            batch,
+            self.n_labels,
+            fit_intercept=fit_intercept,
+            start_end=start_end,
+            edge_columns=edge_columns,
+            allowed_transitions=allowed_transitions,
+            pairs=pairs,
+        )
+        self.n_coef = self.layout.n_coef
+        self.split, self.join = self.layout.split, self.layout.join
         penalised = np.ones(self.n_coef)
-        penalised[self._cuts[-1] :] = 0.0
+        penalised[self.layout.cuts[-1] :] = 0.0
         self.penalty = ElasticNet(penalised, l1_ratio)
         self.l1 = self.penalty.l1
 
-        per_step = self.n_labels if self.edge_inputs is None else self.n_labels**2
-        self.chunks = [self.chunk(*bound) for bound in _parallel.chunk_bounds(batch.offsets, per_step)]
+        bounds = _parallel.chunk_bounds(batch.offsets, self.layout.doubles_per_step)
+        self.chunks = [self.chunk(*bound) for bound in bounds]
         self._row_weight = np.repeat(weight, batch.lengths)
         self._known_moves = self._count_known_moves()
         self.size = C * float(self._row_weight.sum())
-        self.scale = self._scale(edge_columns, n_moves)
-
-    def split(self, coef: np.ndarray) -> ChainCoefficients:
-        """Cut a coefficient vector into the shapes that users see."""
-        parts = self._shape(coef)
-        return parts._replace(node=self.features.matrix(parts.node))
-
-    def join(self, parts: ChainCoefficients) -> np.ndarray:
-        """The inverse of ``split``; what this objective has no coefficient for is dropped."""
-        _, _, _, start, end, intercept = np.split(np.empty(self.n_coef), self._cuts)
-        vector = np.concatenate(
-            [
-                self.features.vector(parts.node),
-                parts.transition[self.allowed_transitions],
-                parts.edge[self.allowed_transitions].ravel(),
-                parts.start[: len(start)],
-                parts.end[: len(end)],
-                parts.intercept[: len(intercept)],
-            ]
-        )
-        return np.where(np.isfinite(vector), vector, 0.0)
+        self.scale = self._scale(edge_columns)
 
     def value_and_gradient(self, coef: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient of everything but the absolute values."""
-        parts = self._shape(coef)
+        parts = self.layout.parts(coef)
         residual = np.empty((self.batch.n_total, self.n_labels))
         with np.errstate(over="ignore", invalid="ignore"):  # the solver backs off from what is not finite
             results = self._run(
@@ -160,9 +141,9 @@ class ChainLogLikelihood:
             for more_loss, more_edges in results[1:]:
                 loss, edges = loss + more_loss, edges + more_edges
             gradient = np.empty(self.n_coef)
-            node, moves, edge, start, end, intercept = np.split(gradient, self._cuts)
-            node[:] = self.features.gradient(residual, self._run)
-            loss -= float(parts.transition[self.allowed_transitions] @ self._known_moves)
+            node, moves, edge, start, end, intercept = np.split(gradient, self.layout.cuts)
+            node[:] = self.layout.features.gradient(residual, self._run)
+            loss -= float(parts.transition[self.layout.allowed_transitions] @ self._known_moves)
             moves[:] = edges[0] - self._known_moves
             edge[:] = edges[1:].T.ravel()
             if len(start):
@@ -194,10 +175,7 @@ class ChainLogLikelihood:
         edges : ndarray of shape (1 + n_edge_features, n_moves)
             Summed residuals of the allowed moves, and their products with the edge features.
         """
-        rows = slice(chunk.start, chunk.stop)
-        edge_inputs = None if self.edge_inputs is None else self.edge_inputs[rows]
-        unary = self.features.scores(parts.node, chunk.start, chunk.stop)
-        chains = assemble_chains(unary, edge_inputs, parts, chunk.offsets, chunk.first)
+        chains = self.layout.chains(parts, chunk.first, chunk.last)
         weight = self.weight[chunk.first : chunk.last]
 
         loss, residual[:], edge = self._free_part(chunk, chains, weight)
@@ -205,9 +183,10 @@ class ChainLogLikelihood:
         if len(chunk.partial):
             loss -= self._subtract_partial(chunk, chains, weight[chunk.partial], residual, edge)
 
-        if edge_inputs is None:
-            return loss, edge[self.allowed_transitions][None]
-        moves = edge[:, self.allowed_transitions]
+        if self.layout.edge_inputs is None:
+            return loss, edge[self.layout.allowed_transitions][None]
+        moves = edge[:, self.layout.allowed_transitions]
+        edge_inputs = self.layout.edge_inputs[chunk.start : chunk.stop]
         return loss, np.vstack([moves.sum(axis=0), edge_inputs.T @ moves])
 
     def chunk(self, first: int, last: int) -> _Chunk:
@@ -235,7 +214,7 @@ class ChainLogLikelihood:
     ) -> tuple[float, np.ndarray, np.ndarray]:
         """log Z over all labellings, with the costs worked in, and its marginals."""
         if self.cost is not None:
-            raised = chains.unary + self._chunk_cost(self.cost, chunk)
+            raised = chains.unary + step_costs(self.labels, self.cost, chunk.start, chunk.stop)
             chains = PackedChains(raised, chains.transition, chains.offsets, chains.first)
         log_z, node, edge = chains.forward_backward(weight)
         if log_z.min() == -np.inf:
@@ -284,48 +263,16 @@ class ChainLogLikelihood:
             edge -= fit_edge
         return float(weight @ log_z)
 
-    def _chunk_cost(self, cost: np.ndarray, chunk: _Chunk) -> np.ndarray:
-        """What is added to each score inside log Z: the least cost over the labels that a step may have."""
-        codes = self.labels.codes[chunk.start : chunk.stop]
-        added = cost[np.where(codes >= 0, codes, -1)]
-        rows = self.labels.candidate_rows
-        for k in range(*np.searchsorted(rows, [chunk.start, chunk.stop])):
-            added[rows[k] - chunk.start] = cost[:-1][self.labels.candidate_masks[k]].min(axis=0)
-        return added
-
-    def _shape(self, coef: np.ndarray) -> ChainCoefficients:
-        """The parts of a coefficient vector, ``node`` still a vector."""
-        node, moves, edge, start, end, intercept = np.split(coef, self._cuts)
-        transition = np.full((self.n_labels, self.n_labels), -np.inf)
-        transition[self.allowed_transitions] = moves
-        n_edge = 0 if self.edge_inputs is None else self.edge_inputs.shape[1]
-        per_move = np.zeros((self.n_labels, self.n_labels, n_edge))
-        per_move[self.allowed_transitions] = edge.reshape(len(moves), n_edge)
-        absent = np.zeros(self.n_labels)
-        ends = [part if len(part) else absent for part in (start, end, intercept)]
-        return ChainCoefficients(node, transition, per_move, *ends)
-
     def _count_known_moves(self) -> np.ndarray:
         """Weighted moves of complete sequences; a forbidden one among them is an error of the data."""
-        codes, offsets = self.labels.codes, self.batch.offsets
-        into = np.repeat(self.labels.is_complete(), self.batch.lengths)
-        into[offsets[:-1]] = False
-        into = np.flatnonzero(into)
-        forbidden = ~self.allowed_transitions[codes[into - 1], codes[into]]
-        if forbidden.any():
-            row = int(into[np.argmax(forbidden)])
-            s = int(np.searchsorted(offsets, row, side="right")) - 1
-            before, after = self.labels.classes[codes[[row - 1, row]]].tolist()
-            raise InfeasibleSequenceError(
-                f"y[{self._numbers[s]}] moves from {before!r} to {after!r} at time step {row - offsets[s]}, "
-                "which allowed_transitions forbids."
-            )
+        into = raise_if_forbidden(self.labels, self.layout.allowed_transitions, self._numbers)
+        codes = self.labels.codes
         counts = np.zeros((self.n_labels, self.n_labels))
-        if self.edge_inputs is None:  # else they are counted step by step
+        if self.layout.edge_inputs is None:  # else they are counted step by step
             np.add.at(counts, (codes[into - 1], codes[into]), self._row_weight[into])
-        return counts[self.allowed_transitions]
+        return counts[self.layout.allowed_transitions]
 
-    def _scale(self, edge_columns: np.ndarray | None, n_moves: int) -> np.ndarray:
+    def _scale(self, edge_columns: np.ndarray | None) -> np.ndarray:
         """Unit of each coefficient: the root mean square of the nonzero values of its feature.
 
         Frequent and rare features get the same unit on purpose: the penalty then keeps its round shape, and
@@ -334,10 +281,10 @@ class ChainLogLikelihood:
         own the penalty would be a wall that hides all other directions.
         """
         size = typical_sizes(self.batch.values)
-        node, _, edge, _, _, _ = np.split(scale := np.ones(self.n_coef), self._cuts)
-        node[:] = self.features.repeat(size)
+        node, _, edge, _, _, _ = np.split(scale := np.ones(self.n_coef), self.layout.cuts)
+        node[:] = self.layout.features.repeat(size)
         if edge_columns is not None:
-            edge[:] = np.tile(size[edge_columns], n_moves)
+            edge[:] = np.tile(size[edge_columns], self.layout.n_moves)
         least = np.sqrt((1 - self.penalty.l1_ratio) * self.penalty.penalised / self.size)
         return np.maximum(np.hypot(scale, least), np.finfo(float).tiny ** 0.25)
 

@@ -24,6 +24,7 @@ __all__ = [
     "linear_scores",
     "make_features",
     "observed_pairs",
+    "stored_values",
     "typical_sizes",
 ]
 
@@ -113,6 +114,15 @@ class DenseFeatures:
         for part in parts[1:]:
             total += part
         return total.ravel()
+
+    def terms(self, rows: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What label ``labels[k]`` at row ``rows[k]`` scores, term by term.
+
+        Returns ``(k, coefficient number, value)`` of every stored value of those rows: a sparse column of the
+        transposed product for each ``k``.
+        """
+        entry, feature, value = stored_values(self.values, rows)
+        return entry, feature * self.shape[1] + labels[entry], value
 
     def repeat(self, per_feature: np.ndarray) -> np.ndarray:
         """A number per feature as a number per coefficient."""
@@ -211,6 +221,23 @@ class RestrictedFeatures:
         add_gradient(*self.operands, residual[start:stop], *self.pairs, start, hot, others)
         return np.concatenate([hot[self.place], others])
 
+    @cached_property
+    def _numbered(self) -> tuple[np.ndarray, np.ndarray]:
+        """The pairs as sorted keys, and the number of the coefficient of each."""
+        keys = self.feature.astype(np.int64) * self.shape[1] + self.label
+        order = np.argsort(keys)
+        return keys[order], order
+
+    def terms(self, rows: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        data, ranks, indptr = self.operands
+        place, entry = _stored_places(indptr, rows)
+        keys, order = self._numbered
+        wanted = self.order[ranks[place]].astype(np.int64) * self.shape[1] + labels[entry]
+        at = np.minimum(np.searchsorted(keys, wanted), max(0, len(keys) - 1))
+        kept = keys[at] == wanted if len(keys) else np.zeros(len(wanted), dtype=bool)
+        values = data[place] if len(data) else np.ones(len(place))
+        return entry[kept], order[at[kept]], values[kept]
+
     def repeat(self, per_feature: np.ndarray) -> np.ndarray:
         return per_feature[self.feature]
 
@@ -238,3 +265,21 @@ def _csr_rows(matrix: sparse.csr_array, start: int, stop: int) -> sparse.csr_arr
 
 def _densified(matrix: Any) -> np.ndarray:
     return matrix.toarray() if sparse.issparse(matrix) else matrix
+
+
+def _stored_places(indptr: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where the stored values of some rows of a CSR matrix stand, and which of ``rows`` each belongs to."""
+    counts = (indptr[rows + 1] - indptr[rows]).astype(np.intp)
+    entry = np.repeat(np.arange(len(rows)), counts)
+    within = np.arange(len(entry)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return indptr[rows].astype(np.intp)[entry] + within, entry
+
+
+def stored_values(values: Any, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """``(k, feature, value)`` of every value other than zero of ``values[rows[k]]``."""
+    if sparse.issparse(values):
+        place, entry = _stored_places(values.indptr, rows)
+        return entry, values.indices[place].astype(np.intp), values.data[place]
+    chosen = values[rows]
+    entry, feature = np.nonzero(chosen)
+    return entry, feature, chosen[entry, feature]

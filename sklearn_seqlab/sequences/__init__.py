@@ -2,6 +2,12 @@
 
 from sklearn_seqlab.sequences._batch import PackedBatch, as_csr, pack, unpack
 from sklearn_seqlab.sequences._bio import bio_to_segments, segments_to_bio
+from sklearn_seqlab.sequences._label_pairs import (
+    raise_if_forbidden,
+    read_allowed_transitions,
+    read_cost,
+    step_costs,
+)
 from sklearn_seqlab.sequences._labels import (
     CANDIDATES,
     MISSING,
@@ -45,6 +51,9 @@ __all__ = [
     "labels_to_segments",
     "pack",
     "pick_level",
+    "raise_if_forbidden",
+    "read_allowed_transitions",
+    "read_cost",
     "read_forms",
     "read_weights",
     "segments_of",
@@ -53,5 +62,6 @@ __all__ = [
     "shown_offsets",
     "split_both",
     "split_levels",
+    "step_costs",
     "unpack",
 ]

@@ -1,8 +1,32 @@
 """Stage 4: minimise an objective; a solver knows no model."""
 
+from sklearn_seqlab.solvers._frank_wolfe import frank_wolfe
 from sklearn_seqlab.solvers._lbfgs import lbfgs
+from sklearn_seqlab.solvers._margin import DualSolution, MarginOutcome, MarginProblem
+from sklearn_seqlab.solvers._one_slack import one_slack
 from sklearn_seqlab.solvers._outcome import Objective, SolverOutcome, report
 from sklearn_seqlab.solvers._owlqn import owlqn
+from sklearn_seqlab.solvers._simplex_qp import simplex_qp
 from sklearn_seqlab.solvers._stochastic import stochastic
+from sklearn_seqlab.solvers._subgradient import SubgradientRun, perceptron, subgradient
+from sklearn_seqlab.solvers._working_set import PlaneCache, working_set
 
-__all__ = ["Objective", "SolverOutcome", "lbfgs", "owlqn", "report", "stochastic"]
+__all__ = [
+    "DualSolution",
+    "MarginOutcome",
+    "MarginProblem",
+    "Objective",
+    "PlaneCache",
+    "SolverOutcome",
+    "SubgradientRun",
+    "frank_wolfe",
+    "lbfgs",
+    "one_slack",
+    "owlqn",
+    "perceptron",
+    "report",
+    "simplex_qp",
+    "stochastic",
+    "subgradient",
+    "working_set",
+]

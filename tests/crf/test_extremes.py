@@ -139,7 +139,7 @@ def test_damaged_sparse_coefficients_end_in_an_error(data):
 
 
 def test_training_that_takes_gigabytes_is_announced(data, monkeypatch):
-    monkeypatch.setattr("sklearn_seqlab.crf._linear_chain._LARGE_GIB", 0.0)
+    monkeypatch.setattr("sklearn_seqlab._chain_labeler._LARGE_GIB", 0.0)
     with pytest.warns(DataDimensionalityWarning, match="restrict_features='auto'"):
         LinearChainCRF().fit(*data)
 

@@ -1,0 +1,116 @@
+"""The four CRF++ tasks of seed 002, with the features and the five splits of the authors of GPstruct.
+
+Mean over the splits of the mean over test sequences of the share of wrong steps ("hamming"), and of the share of
+wrong steps of all ("steps"). The strength of regularisation is chosen by three-fold cross-validation inside the
+training sequences, by the share of right steps. The rare label -1 counts as a label.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+from _store import FoldScores, markdown_table, versions, write_section
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, KFold
+
+from sklearn_seqlab import LinearChainCRF, StructuredPerceptron, StructuredSVM
+from sklearn_seqlab.datasets import fetch_gpstruct_nlp
+from sklearn_seqlab.metrics import hamming_loss, micro_accuracy
+
+TASKS = ["basenp", "chunking", "segmentation", "japanesene"]
+SVM_GRID = {"C": [5.0, 15.0, 50.0]}
+
+# Row -> (estimator, grid). Later estimators add theirs here.
+ROWS: dict[str, tuple[Any, dict[str, list[Any]]]] = {
+    "LinearChainCRF": (LinearChainCRF(), {"C": [0.5, 1.5, 5.0]}),
+    "StructuredSVM": (StructuredSVM(loss="hamming_sum", random_state=0), SVM_GRID),
+    "StructuredSVM, slack": (
+        StructuredSVM(loss="hamming_sum", rescaling="slack", tol=1e-2, random_state=0),
+        SVM_GRID,
+    ),
+    "StructuredPerceptron": (StructuredPerceptron(max_iter=50, random_state=0), {"average": [True]}),
+}
+BASELINE = "LinearChainCRF"
+
+
+def scores() -> FoldScores:
+    return FoldScores("gpstruct", ["task", "row", "split"], ["hamming", "steps", "chosen", "seconds"])
+
+
+def run(options: Any) -> None:
+    store = scores()
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    for task in options.inputs or TASKS:
+        data = fetch_gpstruct_nlp(task)
+        for split, (train, test) in enumerate(data.splits):
+            X, y = [data.data[i] for i in train], [data.target[i] for i in train]
+            X_test, y_test = [data.data[i] for i in test], [data.target[i] for i in test]
+            for row in options.rows or ROWS:
+                estimator, grid = ROWS[row]
+                search = GridSearchCV(
+                    clone(estimator), grid, cv=KFold(3), scoring=micro_accuracy, n_jobs=options.n_jobs
+                )
+                start = time.process_time()
+                y_pred = search.fit(X, y).predict(X_test)
+                store.add(
+                    task=task,
+                    row=row,
+                    split=split,
+                    hamming=round(100 * hamming_loss(y_test, y_pred, average="sequence"), 3),
+                    steps=round(100 * hamming_loss(y_test, y_pred, average="step"), 3),
+                    chosen=search.best_params_.get("C", ""),
+                    seconds=round(time.process_time() - start, 2),
+                )
+            store.save()
+            print(f"{task}: split {split} done", flush=True)
+
+
+def write() -> None:
+    store = scores()
+    lines = []
+    for task in TASKS:
+        baseline = {record["split"]: record for record in store.select(task=task, row=BASELINE)}
+        for row in ROWS:
+            found = store.select(task=task, row=row)
+            if not found:
+                continue
+            hamming = np.array([float(record["hamming"]) for record in found])
+            steps = np.array([float(record["steps"]) for record in found])
+            paired = ""
+            if row != BASELINE and all(record["split"] in baseline for record in found):
+                less = hamming - [float(baseline[record["split"]]["hamming"]) for record in found]
+                paired = f"{less.mean():+.2f} ± {less.std(ddof=1):.2f}, better in {(less < 0).sum()} of {len(less)}"
+            chosen = [float(record["chosen"]) for record in found if record["chosen"]]
+            lines.append(
+                [
+                    task,
+                    row,
+                    f"{hamming.mean():.2f} ± {hamming.std(ddof=1):.2f}",
+                    f"{steps.mean():.2f}",
+                    paired,
+                    f"{np.median(chosen):g}" if chosen else "",
+                    f"{np.mean([float(record['seconds']) for record in found]):.1f}",
+                ]
+            )
+    dates = sorted({record["date"] for record in store.records.values()})
+    header = [
+        "task",
+        "model",
+        "hamming, %",
+        "steps, %",
+        f"hamming less {BASELINE}'s",
+        "C chosen",
+        "search, CPU s",
+    ]
+    write_section(
+        "gpstruct",
+        "## The CRF++ tasks (seed 002)\n\n"
+        f"{dates[0]} to {dates[-1]}. {versions()}. `python benchmarks/papers/run.py gpstruct --n-jobs 1`\n\n"
+        f"{__doc__.split(chr(10), 1)[1].strip()}\n\n"
+        "Standard deviations are over the five splits, whose sequences overlap. `chosen`: median.\n\n"
+        + markdown_table(header, lines),
+    )

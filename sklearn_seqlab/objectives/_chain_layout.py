@@ -1,0 +1,105 @@
+"""Where the coefficients of a linear chain stand in one vector, and the chains that they score."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sklearn_seqlab.inference import PackedChains
+from sklearn_seqlab.objectives._chain_scores import ChainCoefficients, assemble_chains
+from sklearn_seqlab.objectives._linear import make_features
+from sklearn_seqlab.sequences import PackedBatch
+
+__all__ = ["ChainLayout"]
+
+
+class ChainLayout:
+    """One coefficient vector for all weights of a linear chain over a batch.
+
+    Parameters
+    ----------
+    batch : PackedBatch
+    n_labels : int
+    fit_intercept, start_end : bool
+        Whether labels have an intercept, and weights at the first and last step.
+    edge_columns : ndarray of int or None
+        Columns of the features that also score moves: their value at step ``t`` the move into ``t``.
+    allowed_transitions : ndarray of bool of shape (n_labels, n_labels)
+        Moves that have a weight; all others are forbidden.
+    pairs : csr_array of shape (n_features, n_labels), default=None
+        The (feature, label) pairs that have a weight; None for all.
+
+    Attributes
+    ----------
+    n_coef : int
+    cuts : ndarray of shape (5,)
+        Where the vector is cut into node, transition, edge, start, end and intercept weights.
+    """
+
+    def __init__(
+        self,
+        batch: PackedBatch,
+        n_labels: int,
+        *,
+        fit_intercept: bool,
+        start_end: bool,
+        edge_columns: np.ndarray | None,
+        allowed_transitions: np.ndarray,
+        pairs: Any = None,
+    ):
+        self.offsets, self.n_labels = batch.offsets, n_labels
+        self.allowed_transitions = allowed_transitions
+        self.features = make_features(batch.values, n_labels, pairs)
+        self.edge_inputs = None if edge_columns is None else batch.values[:, edge_columns]
+        self.n_edge = 0 if edge_columns is None else len(edge_columns)
+        self.n_moves = int(allowed_transitions.sum())
+        n_ends, n_intercepts = n_labels * start_end, n_labels * fit_intercept
+        sizes = [
+            self.features.n_coef, self.n_moves, self.n_moves * self.n_edge, n_ends, n_ends, n_intercepts
+        ]  # fmt: skip
+        self.cuts = np.cumsum(sizes)[:-1]
+        self.n_coef = sum(sizes)
+
+    @property
+    def doubles_per_step(self) -> int:
+        """Size of the scores of one step, by which batches are cut into chunks."""
+        return self.n_labels if self.edge_inputs is None else self.n_labels**2
+
+    def parts(self, coef: np.ndarray) -> ChainCoefficients:
+        """The parts of a coefficient vector, ``node`` still a vector."""
+        node, moves, edge, start, end, intercept = np.split(coef, self.cuts)
+        transition = np.full((self.n_labels, self.n_labels), -np.inf)
+        transition[self.allowed_transitions] = moves
+        per_move = np.zeros((self.n_labels, self.n_labels, self.n_edge))
+        per_move[self.allowed_transitions] = edge.reshape(len(moves), self.n_edge)
+        absent = np.zeros(self.n_labels)
+        ends = [part if len(part) else absent for part in (start, end, intercept)]
+        return ChainCoefficients(node, transition, per_move, *ends)
+
+    def split(self, coef: np.ndarray) -> ChainCoefficients:
+        """Cut a coefficient vector into the shapes that users see."""
+        parts = self.parts(coef)
+        return parts._replace(node=self.features.matrix(parts.node))
+
+    def join(self, parts: ChainCoefficients) -> np.ndarray:
+        """The inverse of ``split``; what this layout has no coefficient for is dropped."""
+        _, _, _, start, end, intercept = np.split(np.empty(self.n_coef), self.cuts)
+        vector = np.concatenate(
+            [
+                self.features.vector(parts.node),
+                parts.transition[self.allowed_transitions],
+                parts.edge[self.allowed_transitions].ravel(),
+                parts.start[: len(start)],
+                parts.end[: len(end)],
+                parts.intercept[: len(intercept)],
+            ]
+        )
+        return np.where(np.isfinite(vector), vector, 0.0)
+
+    def chains(self, parts: ChainCoefficients, first: int, last: int) -> PackedChains:
+        """The chains of sequences ``first:last``, for coefficients whose ``node`` is still a vector."""
+        start, stop = int(self.offsets[first]), int(self.offsets[last])
+        edge_inputs = None if self.edge_inputs is None else self.edge_inputs[start:stop]
+        unary = self.features.scores(parts.node, start, stop)
+        return assemble_chains(unary, edge_inputs, parts, self.offsets[first : last + 1] - start, first)
