@@ -3,8 +3,9 @@
 The set of Taskar, Guestrin and Koller (6,877 words, 26 letters, 128 pixels a letter, no other features) in its ten
 folds. Each fold is the training set once (about 690 words) and all other folds are the test set. The strength of
 regularisation is chosen by two-fold cross-validation inside the training words, shuffled: training and test folds
-share most of their 55 distinct words, and the words of a fold come in runs. "hamming" is the mean over words of
-the share of wrong letters.
+share most of their 55 distinct words, and the words of a fold come in runs. StructuredSVM's C weighs the mean slack:
+the value chosen on half of the words is doubled for all of them. It stops at a duality gap of 5 %. "hamming" is the
+mean over words of the share of wrong letters.
 """
 
 from __future__ import annotations
@@ -28,13 +29,16 @@ from sklearn_seqlab.metrics import hamming_loss, micro_accuracy, micro_accuracy_
 ROWS: dict[str, tuple[Any, dict[str, list[Any]], list[str]]] = {
     "LinearChainCRF": (LinearChainCRF(tol=1e-3), {"C": [0.1, 0.3, 1.0]}, ["marginal"]),
     "StructuredSVM": (
-        StructuredSVM(loss="hamming_sum", tol=1e-2, random_state=0),
-        {"C": [30.0, 100.0, 300.0]},
+        StructuredSVM(loss="hamming_sum", tol=0.05, n_inner=5, random_state=0),
+        {"C": [15.0, 50.0, 150.0]},
         [],
     ),
     "StructuredPerceptron": (StructuredPerceptron(random_state=0), {"max_iter": [10, 30]}, []),
 }
 BASELINE = "LinearChainCRF"
+
+# Models whose C weighs the mean loss: what half of the words choose is doubled, so that a word weighs the same.
+OF_THE_MEAN = {"StructuredSVM"}
 
 
 def scores() -> FoldScores:
@@ -45,24 +49,24 @@ def run(options: Any) -> None:
     store = scores()
     warnings.simplefilter("ignore", ConvergenceWarning)
     words = fetch_ocr_letters()
-    for fold in range(10):
+    for fold in map(int, options.inputs or range(10)):
         train, test = np.flatnonzero(words.groups == fold), np.flatnonzero(words.groups != fold)
         X, y = [words.data[i] for i in train], [words.target[i] for i in train]
         X_test, y_test = [words.data[i] for i in test], [words.target[i] for i in test]
         for row in options.rows or ROWS:
             estimator, grid, decodings = ROWS[row]
+            inner = KFold(2, shuffle=True, random_state=0)
             search = GridSearchCV(
-                clone(estimator),
-                grid,
-                cv=KFold(2, shuffle=True, random_state=0),
-                scoring=micro_accuracy,
-                n_jobs=options.n_jobs,
+                clone(estimator), grid, cv=inner, scoring=micro_accuracy, n_jobs=options.n_jobs, refit=False
             )
             start = time.process_time()
             search.fit(X, y)
+            chosen = dict(search.best_params_)
+            if row in OF_THE_MEAN:
+                chosen["C"] *= 2
+            model = clone(estimator).set_params(**chosen).fit(X, y)
             seconds = time.process_time() - start
             for decoding in [None, *decodings]:
-                model = search.best_estimator_
                 if decoding is not None:
                     model.set_params(decoding=decoding)
                 y_pred = model.predict(X_test)
@@ -71,7 +75,7 @@ def run(options: Any) -> None:
                     fold=fold,
                     accuracy=round(100 * micro_accuracy_score(y_test, y_pred), 3),
                     hamming=round(100 * hamming_loss(y_test, y_pred, average="sequence"), 3),
-                    chosen=" ".join(f"{value:g}" for value in search.best_params_.values()),
+                    chosen=" ".join(f"{value:g}" for value in chosen.values()),
                     seconds=round(seconds, 2),
                 )
         store.save()

@@ -39,7 +39,9 @@ def main() -> None:
     parser.add_argument("table", choices=TABLES)
     parser.add_argument("--rows", nargs="+", help="rows to compute (all)")
     parser.add_argument(
-        "--inputs", nargs="+", help="inputs to compute (all; tables ua, gpstruct, kitchen and segments)"
+        "--inputs",
+        nargs="+",
+        help="inputs to compute (all; tables ua, gpstruct, kitchen and segments; folds of ocr)",
     )
     parser.add_argument("--windows", nargs="+", help="windows to compute (all; table ua)")
     parser.add_argument("--deals", type=int, default=5, help="how many random deals (5; table ua)")

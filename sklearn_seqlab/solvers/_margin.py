@@ -176,7 +176,7 @@ class Certificate:
     def finish(self, coef: np.ndarray) -> MarginOutcome:
         """Offer the last iterate of a run that ended early, and where it is worse than no weights at all, a part of it.
 
-        Early iterates point the right way and are far too long; the best point known would be zero.
+        Early iterates often point the right way and are far too long; the best point known would be zero.
         """
         outcome = self.outcome
         if not outcome.converged:

@@ -44,6 +44,11 @@ def test_simplex_qp_takes_twin_planes_and_planes_of_zeros():
     assert_allclose([a[:2].sum(), a[3]], [0.5, 0.75], atol=1e-6)
 
 
+def test_simplex_qp_leaves_a_cap_that_does_not_pay():
+    a = simplex_qp(np.array([[4.0]]), np.ones(1), np.zeros(1, dtype=int), np.ones(1), np.ones(1))
+    assert_allclose(a, 0.25)
+
+
 class Hinges:
     """Blocks with three random planes each, dense."""
 
