@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.utils import get_tags
 
 from sklearn_seqlab import _parallel
-from sklearn_seqlab.metrics import make_sequence_scorer, micro_accuracy, micro_accuracy_score
+from sklearn_seqlab.metrics import log_likelihood, make_sequence_scorer, micro_accuracy, micro_accuracy_score
 from sklearn_seqlab.utils._check_tools import (
     assert_close,
     assert_raises,
@@ -319,6 +319,20 @@ def check_segments_agree_with_labels(estimator: Any) -> None:
             again = model.predict_segments(X, y_observed=found)
             difference = first_difference(again, found, "[answer]")
             assert difference is None, f"Segments given as y_observed do not come back: {difference}."
+
+
+@check(has("segments"))
+def check_scorers_take_segments(estimator: Any) -> None:
+    for model, X in _fitted_either(estimator):
+        y = [None, *model.predict_segments(X)[1:]]
+        score, own = micro_accuracy(model, X, y), model.score(X, y)
+        assert_close([score], [own], "micro_accuracy of segments is not score of the same segments.")
+        if get_tags(model).likelihood:
+            n_steps = sum(labels.size for labels in model.predict(X)[1:])
+            expected = np.sum(model.log_likelihood(X, y)) / n_steps
+            found = log_likelihood(model, X, y)
+            message = "The scorer log_likelihood of segments is no mean over their steps."
+            assert_close([found], [expected], message)
 
 
 @check(has("boundaries"))

@@ -355,6 +355,13 @@ class MovesSegments(SemiCRF):
         return [[(0, stop, label) for _, stop, label in segments] for segments in found]
 
 
+class DoesNotTagItsSegments(SemiCRF):
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.flat_segments = False
+        return tags
+
+
 class ShiftsBoundaries(SemiCRF):
     def predict_boundary_proba(self, X, y_observed=None):
         parts = super().predict_boundary_proba(X, y_observed)
@@ -444,6 +451,7 @@ class TakesMissingLevelsForLabels(HSCRFClassifier):
 
 MUTANTS = {
     MovesSegments: "check_segments_agree_with_labels",
+    DoesNotTagItsSegments: "check_scorers_take_segments",
     ShiftsBoundaries: "check_boundaries_are_marginals",
     BoundariesAboveOne: "check_boundary_probabilities",
     IgnoresKnownLevels: "check_known_labels_of_levels_come_back",
