@@ -60,6 +60,15 @@ def versions() -> str:
     return f"CPython {platform.python_version()}, {found}"
 
 
+def mean_and_deviation(values, digits: int = 2, sign: str = "") -> str:
+    """Of several numbers; of a single one the number alone."""
+    mean, count = sum(values) / len(values), len(values)
+    if count < 2:
+        return f"{mean:{sign}.{digits}f}"
+    deviation = (sum((value - mean) ** 2 for value in values) / (count - 1)) ** 0.5
+    return f"{mean:{sign}.{digits}f} ± {deviation:.{digits}f}"
+
+
 def markdown_table(header: list[str], rows: list[list[str]]) -> str:
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)

@@ -12,7 +12,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from _store import FoldScores, markdown_table, versions, write_section
+from _store import FoldScores, markdown_table, mean_and_deviation, versions, write_section
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold
@@ -83,13 +83,13 @@ def write() -> None:
             paired = ""
             if row != BASELINE and all(record["split"] in baseline for record in found):
                 less = hamming - [float(baseline[record["split"]]["hamming"]) for record in found]
-                paired = f"{less.mean():+.2f} ± {less.std(ddof=1):.2f}, better in {(less < 0).sum()} of {len(less)}"
+                paired = f"{mean_and_deviation(less, sign='+')}, better in {(less < 0).sum()} of {len(less)}"
             chosen = [float(record["chosen"]) for record in found if record["chosen"]]
             lines.append(
                 [
                     task,
                     row,
-                    f"{hamming.mean():.2f} ± {hamming.std(ddof=1):.2f}",
+                    mean_and_deviation(hamming),
                     f"{steps.mean():.2f}",
                     paired,
                     f"{np.median(chosen):g}" if chosen else "",

@@ -15,7 +15,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from _store import FoldScores, markdown_table, versions, write_section
+from _store import FoldScores, markdown_table, mean_and_deviation, versions, write_section
 from scipy.stats import wilcoxon
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -100,8 +100,8 @@ def write() -> None:
         lines.append(
             [
                 row,
-                f"{accuracy.mean():.2f} ± {accuracy.std(ddof=1):.2f}",
-                f"{hamming.mean():.2f} ± {hamming.std(ddof=1):.2f}",
+                mean_and_deviation(accuracy),
+                mean_and_deviation(hamming),
                 p,
                 f"{chosen:g}",
                 f"{np.mean([float(record['seconds']) for record in found]):.1f}",
