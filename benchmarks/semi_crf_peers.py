@@ -68,10 +68,8 @@ def flash_semicrf(model: Model) -> Callable[[], float]:
     def run() -> float:
         steps, transition, duration = (leaf.clone().requires_grad_() for leaf in leaves)
         sums = torch.nn.functional.pad(torch.cumsum(steps, 1), (0, 0, 1, 0))
-        # Its durations start at zero.
-        padded = torch.nn.functional.pad(duration, (0, 0, 1, 0))
         log_z = semi_crf_streaming_forward(
-            sums, transition, padded, lengths, longest + 1, use_triton=False
+            sums, transition, duration, lengths, longest, use_triton=False
         ).sum()
         log_z.backward()
         return float(log_z)
