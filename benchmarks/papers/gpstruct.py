@@ -76,7 +76,7 @@ def write() -> None:
         baseline = {record["split"]: record for record in store.select(task=task, row=BASELINE)}
         for row in ROWS:
             found = store.select(task=task, row=row)
-            if not found:
+            if len(found) < 2:
                 continue
             hamming = np.array([float(record["hamming"]) for record in found])
             steps = np.array([float(record["steps"]) for record in found])

@@ -122,14 +122,17 @@ def write() -> None:
     store = scores()
     names = [name for row, (_, _, more) in ROWS.items() for name in [row, *(f"{row}, {d}" for d in more)]]
     lines = []
+    n_folds = len({(r["deal"], r["fold"]) for r in store.records.values()})
     for name in INPUTS:
         for window in WINDOWS:
             baseline = store.select(input=name, window=window, row=BASELINE)
             for row in names:
                 found = store.select(input=name, window=window, row=row)
                 if found:
-                    lines.append([name, window, row, *_cells(found, baseline)])
-    n_folds = len({(r["deal"], r["fold"]) for r in store.records.values()})
+                    done = {(record["deal"], record["fold"]) for record in found}
+                    pairs = [record for record in baseline if (record["deal"], record["fold"]) in done]
+                    label = row if len(found) == n_folds else f"{row} ({len(found)} trainings)"
+                    lines.append([name, window, label, *_cells(found, pairs)])
     dates = sorted({record["date"] for record in store.records.values()})
     header = ["input", "window", "model", "micro, %", "macro, %", "p (micro)", "chosen", "search, s"]
     write_section(
@@ -137,7 +140,8 @@ def write() -> None:
         "## House A (seed 001's UA)\n\n"
         f"{dates[0]} to {dates[-1]}. {versions()}. `python benchmarks/papers/run.py ua`\n\n"
         f"{__doc__.split(chr(10), 1)[1].strip()}\n\n"
-        f"Mean and standard deviation over {n_folds} trainings ({n_folds // 4} deals of 4 folds). p: paired "
+        f"Mean and standard deviation over {n_folds} trainings ({n_folds // 4} deals of 4 folds), or as many as a "
+        f"row names. p: paired "
         f"Wilcoxon test of micro accuracy against {BASELINE} over these trainings; they share test blocks "
         "and so are not independent: read it as a scale, not as a level. `chosen`: median of `C`, "
         "or of `alpha` in the hidden Markov models. MAP decoding, unless "

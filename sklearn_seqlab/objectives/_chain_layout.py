@@ -8,7 +8,7 @@ import numpy as np
 
 from sklearn_seqlab.inference import PackedChains
 from sklearn_seqlab.objectives._chain_scores import ChainCoefficients, assemble_chains
-from sklearn_seqlab.objectives._linear import make_features
+from sklearn_seqlab.objectives._linear import make_features, typical_sizes
 from sklearn_seqlab.sequences import PackedBatch
 
 __all__ = ["ChainLayout"]
@@ -96,6 +96,15 @@ class ChainLayout:
             ]
         )
         return np.where(np.isfinite(vector), vector, 0.0)
+
+    def typical_sizes(self, values: Any, edge_columns: np.ndarray | None) -> np.ndarray:
+        """Root mean square of the nonzero values that each coefficient multiplies; 1 for those of no feature."""
+        sizes = typical_sizes(values)
+        node, _, edge, _, _, _ = np.split(scale := np.ones(self.n_coef), self.cuts)
+        node[:] = self.features.repeat(sizes)
+        if edge_columns is not None:
+            edge[:] = np.tile(sizes[edge_columns], self.n_moves)
+        return scale
 
     def chains(self, parts: ChainCoefficients, first: int, last: int) -> PackedChains:
         """The chains of sequences ``first:last``, for coefficients whose ``node`` is still a vector."""

@@ -12,7 +12,6 @@ from sklearn_seqlab.exceptions import InfeasibleSequenceError
 from sklearn_seqlab.inference import PackedChains
 from sklearn_seqlab.objectives._chain_layout import ChainLayout
 from sklearn_seqlab.objectives._chain_scores import ChainCoefficients
-from sklearn_seqlab.objectives._linear import typical_sizes
 from sklearn_seqlab.objectives._penalties import ElasticNet
 from sklearn_seqlab.sequences import LabelCodes, PackedBatch, raise_if_forbidden, step_costs
 
@@ -280,11 +279,7 @@ class ChainLogLikelihood:
         values gets a larger unit, in which the curvature of the penalty is at most that of the data: in its
         own the penalty would be a wall that hides all other directions.
         """
-        size = typical_sizes(self.batch.values)
-        node, _, edge, _, _, _ = np.split(scale := np.ones(self.n_coef), self.layout.cuts)
-        node[:] = self.layout.features.repeat(size)
-        if edge_columns is not None:
-            edge[:] = np.tile(size[edge_columns], self.layout.n_moves)
+        scale = self.layout.typical_sizes(self.batch.values, edge_columns)
         least = np.sqrt((1 - self.penalty.l1_ratio) * self.penalty.penalised / self.size)
         return np.maximum(np.hypot(scale, least), np.finfo(float).tiny ** 0.25)
 

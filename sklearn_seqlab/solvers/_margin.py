@@ -174,17 +174,16 @@ class Certificate:
         self.outcome.interrupted, self.outcome.message = True, "interrupted"
 
     def finish(self, coef: np.ndarray) -> MarginOutcome:
-        """Offer the last iterate of a run that ended early, and where it is worse than no weights at all, a part of it.
+        """Offer the last iterate of a run that ended early; it also stands where only zero is better.
 
-        Early iterates often point the right way and are far too long; the best point known would be zero.
+        Early iterates point the right way and are far too long, so that zero has the lower objective for a while; no
+        weights at all would be no answer.
         """
         outcome = self.outcome
         if not outcome.converged:
-            share = 1.0
-            self.offer(coef)
-            while not outcome.coef.any() and coef.any() and share > 1e-4:
-                share /= 2
-                self.offer(share * coef)
+            value = self.offer(coef)
+            if not outcome.coef.any() and coef.any():
+                outcome.coef, outcome.value = coef.copy(), value
             outcome.history[-1] = outcome.value
         return outcome
 

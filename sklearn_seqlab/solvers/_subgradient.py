@@ -104,6 +104,7 @@ def perceptron(
     problem: MarginProblem,
     *,
     weights: np.ndarray,
+    scale: np.ndarray,
     max_iter: int = 50,
     average: bool = True,
     shuffle: bool = True,
@@ -117,6 +118,8 @@ def perceptron(
     problem : MarginProblem
         Whose planes cost nothing: their violation is the score of the best labelling less that of the true one.
     weights : ndarray of shape (n_blocks,)
+    scale : ndarray of shape (n_coef,)
+        Typical size of what each coefficient multiplies; the run is that on features divided by it.
     max_iter, random_state, callback
         As in :func:`working_set`; the callback gets the number of mistakes.
     average : bool, default=True
@@ -148,6 +151,7 @@ def perceptron(
                 for k, weight in enumerate(weights[first:last]):
                     indices, values = planes.row(k)
                     if len(indices) and weight > 0:
+                        values = values / scale[indices] ** 2
                         mistakes += weight
                         mean.moved(indices, values, weight)
                         add_scaled(indices, values, float(weight), coef)

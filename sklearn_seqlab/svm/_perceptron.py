@@ -55,7 +55,8 @@ class StructuredPerceptron(LinearChainLabeler):
     -----
     A pass takes O(stored features * n_labels + n_total * n_labels**2) time. Sequences are looked at in runs of up to 64
     (one by one where there are fewer than a hundred), all of a run by the same weights. Partly labelled sequences are
-    completed by the weights of the moment. Sequences are weighted by the size of their updates. Collins,
+    completed by the weights of the moment. Features are divided by their root mean square (over values other than 0),
+    so that their units do not matter. Sequences are weighted by the size of their updates. Collins,
     "Discriminative training methods for hidden Markov models", EMNLP 2002.
 
     Examples
@@ -164,6 +165,7 @@ class StructuredPerceptron(LinearChainLabeler):
             outcome = perceptron(
                 problem,
                 weights=problem.weight,
+                scale=problem.layout.typical_sizes(problem.batch.values, columns if len(columns) else None),
                 max_iter=self.max_iter,
                 average=self.average,
                 shuffle=self.shuffle,

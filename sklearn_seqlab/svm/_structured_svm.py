@@ -130,7 +130,8 @@ class StructuredSVM(LinearChainLabeler):
     n_oracle_calls_ : int
         How many most violated labellings were searched for.
     loss_curve_ : ndarray of shape (n_iter_ + 1,)
-        Best objective known after each pass. It is evaluated every tenth pass, and where the gap seems to have closed.
+        Best objective known after each pass; it is evaluated every tenth pass, and where the gap seems to have closed.
+        The last entry is that of the solution: larger where a run ended before any weights were better than none.
     dual_curve_ : ndarray of shape (n_iter_ + 1,)
         Dual objective after each pass.
     n_features_in_ : int
