@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sklearn_seqlab.objectives._restricted import add_gradient, add_scores
+from sklearn_seqlab.objectives._restricted import add_gradient, add_scores, pair_numbers
 from sklearn_seqlab.sequences import LabelCodes, PackedBatch
 
 __all__ = [
@@ -187,9 +187,10 @@ class RestrictedFeatures:
         binary = (ranked.data == 1).all()
         self.operands = ranked.data[:0] if binary else ranked.data, ranked.indices, ranked.indptr
         weights = sparse.csr_array(pairs[self.order])
+        weights.sort_indices()
         self.n_coef = weights.nnz
         self.feature = np.repeat(self.order, np.diff(weights.indptr))
-        self.label = weights.indices.astype(np.intc)
+        self.indptr, self.label = weights.indptr.astype(np.intc), weights.indices.astype(np.intc)
         # the first n_split coefficients are those of hot features; `place` is where they stand in dense rows
         self.n_hot = int(hot.sum())
         self.n_split = int(weights.indptr[self.n_hot])
@@ -221,22 +222,14 @@ class RestrictedFeatures:
         add_gradient(*self.operands, residual[start:stop], *self.pairs, start, hot, others)
         return np.concatenate([hot[self.place], others])
 
-    @cached_property
-    def _numbered(self) -> tuple[np.ndarray, np.ndarray]:
-        """The pairs as sorted keys, and the number of the coefficient of each."""
-        keys = self.feature.astype(np.int64) * self.shape[1] + self.label
-        order = np.argsort(keys)
-        return keys[order], order
-
     def terms(self, rows: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         data, ranks, indptr = self.operands
         place, entry = _stored_places(indptr, rows)
-        keys, order = self._numbered
-        wanted = self.order[ranks[place]].astype(np.int64) * self.shape[1] + labels[entry]
-        at = np.minimum(np.searchsorted(keys, wanted), max(0, len(keys) - 1))
-        kept = keys[at] == wanted if len(keys) else np.zeros(len(wanted), dtype=bool)
+        number = np.empty(len(place), dtype=np.intp)
+        pair_numbers(self.indptr, self.label, ranks[place], labels[entry], number)
+        kept = number >= 0
         values = data[place] if len(data) else np.ones(len(place))
-        return entry[kept], order[at[kept]], values[kept]
+        return entry[kept], number[kept], values[kept]
 
     def repeat(self, per_feature: np.ndarray) -> np.ndarray:
         return per_feature[self.feature]

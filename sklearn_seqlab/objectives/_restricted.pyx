@@ -89,3 +89,26 @@ def add_gradient(
                 for k in range(pair_start[p], pair_start[p + 1]):
                     pair_gradient[k] += value * row[pair_label[k]]
                 entry += 1
+
+
+def pair_numbers(
+    const int[::1] indptr,                  # IN    (n_features + 1,)
+    const int[::1] label,                   # IN    (n_pairs,), increasing within a feature
+    const index_t[::1] ranks,               # IN    (n,), features
+    const Py_ssize_t[::1] wanted,           # IN    (n,), labels
+    Py_ssize_t[::1] number,                 # OUT   (n,), place of each pair; -1 where it has no weight
+):
+    """Look up pairs of feature and label; O(log n_labels) each."""
+    cdef Py_ssize_t k, low, high, middle
+    with nogil:
+        for k in range(ranks.shape[0]):
+            low, high = indptr[ranks[k]], indptr[ranks[k] + 1]
+            number[k] = -1
+            while low < high:
+                middle = (low + high) // 2
+                if label[middle] < wanted[k]:
+                    low = middle + 1
+                else:
+                    high = middle
+            if low < indptr[ranks[k] + 1] and label[low] == wanted[k]:
+                number[k] = low

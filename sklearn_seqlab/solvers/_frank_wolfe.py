@@ -16,7 +16,7 @@ from sklearn_seqlab.solvers._margin import (
     MarginProblem,
     due,
 )
-from sklearn_seqlab.solvers._plane_kernels import add_scaled
+from sklearn_seqlab.solvers._plane_kernels import add_scaled, weighted_sum
 
 __all__ = ["frank_wolfe"]
 
@@ -109,8 +109,7 @@ def _merged(
     more_indices: np.ndarray, more_values: np.ndarray, more_factor: float,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """``factor * values + more_factor * more_values`` as sorted indices and values."""
-    both = np.union1d(indices, more_indices)
-    total = np.zeros(len(both))
-    total[np.searchsorted(both, indices)] = factor * values
-    total[np.searchsorted(both, more_indices)] += more_factor * more_values
-    return both, total
+    size = len(indices) + len(more_indices)
+    both, total = np.empty(size, dtype=np.intp), np.empty(size)
+    n = weighted_sum(indices, values, factor, more_indices, more_values, more_factor, both, total)
+    return both[:n], total[:n]

@@ -34,6 +34,39 @@ def add_scaled(
             coef[indices[k]] += factor * values[k]
 
 
+def weighted_sum(
+    const Py_ssize_t[::1] indices,          # IN    (n_stored,), increasing
+    const double[::1] values,               # IN    (n_stored,)
+    double factor,
+    const Py_ssize_t[::1] more_indices,     # IN    (n_more,), increasing
+    const double[::1] more_values,          # IN    (n_more,)
+    double more_factor,
+    Py_ssize_t[::1] sum_indices,            # OUT   (n_stored + n_more,), as many as are returned
+    double[::1] sum_values,                 # OUT   the same
+):
+    """Two sparse vectors in one, each times a factor; one whose factor is nought takes no room. Returns the length."""
+    cdef Py_ssize_t n = indices.shape[0] if factor != 0.0 else 0
+    cdef Py_ssize_t n_more = more_indices.shape[0] if more_factor != 0.0 else 0
+    cdef Py_ssize_t i = 0, k = 0, length = 0
+    with nogil:
+        while i < n or k < n_more:
+            if k == n_more or (i < n and indices[i] < more_indices[k]):
+                sum_indices[length] = indices[i]
+                sum_values[length] = factor * values[i]
+                i += 1
+            elif i == n or more_indices[k] < indices[i]:
+                sum_indices[length] = more_indices[k]
+                sum_values[length] = more_factor * more_values[k]
+                k += 1
+            else:
+                sum_indices[length] = indices[i]
+                sum_values[length] = factor * values[i] + more_factor * more_values[k]
+                i += 1
+                k += 1
+            length += 1
+    return length
+
+
 def ascend_block(
     const Py_ssize_t[::1] indptr,           # IN    (n_planes + 1,)
     const Py_ssize_t[::1] indices,          # IN    (n_stored,)
