@@ -16,7 +16,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_seqlab import _parallel
+from sklearn_seqlab._arguments import one_of, positive
 from sklearn_seqlab._online_labeler import OnlineLabeler, OnlineScores
+from sklearn_seqlab._sklearn_private import Interval, StrOptions
 from sklearn_seqlab.base import SequenceLabeler, SequenceTags
 from sklearn_seqlab.inference import PackedChains
 from sklearn_seqlab.objectives import (
@@ -111,8 +113,7 @@ class ChainLabeler(SequenceLabeler, metaclass=ABCMeta):
             Best first, scores in nats; fewer than ``n`` where fewer are feasible. In a probabilistic model
             ``exp(score - log_partition)`` is the probability of a labelling.
         """
-        if isinstance(n, bool) or not isinstance(n, Integral) or n < 1:
-            raise ValueError(f"n is {n!r}; expected an integer of at least 1.")
+        n = positive(n, "n")
         batch, known = self._pack_known(X, y_observed)
         parts = self._map_chunks(batch, known, lambda chains: chains.n_best(n))
         return [
@@ -166,8 +167,20 @@ class ChainLabeler(SequenceLabeler, metaclass=ABCMeta):
 class LinearChainLabeler(ChainLabeler, metaclass=ABCMeta):
     """A chain labeler whose scores are linear in the features: its coefficients, and what they stand for.
 
-    A subclass has the parameters ``transition_features``, ``restrict_features`` and ``min_count``.
+    A subclass has the parameters that are constrained here.
     """
+
+    _parameter_constraints: dict = {
+        "fit_intercept": ["boolean"],
+        "start_end": ["boolean"],
+        "transition_features": [StrOptions({"none", "all"}), "array-like"],
+        "allowed_transitions": [None, StrOptions({"observed"}), dict, "array-like"],
+        "restrict_features": ["boolean", StrOptions({"auto"})],
+        "min_count": [Interval(Integral, 1, None, closed="left")],
+        "n_jobs": [None, Integral],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
 
     def _chain_source(self, batch: PackedBatch) -> ChainSource:
         parts = self._coefficients()
@@ -261,11 +274,9 @@ class ProbabilisticChainLabeler(ChainLabeler):
         return tags
 
     def _decode(self, chains: PackedChains) -> np.ndarray:
-        if self.decoding not in ("map", "marginal"):
-            raise ValueError(f"decoding is {self.decoding!r}; expected 'map' or 'marginal'.")
-        return (
-            super()._decode(chains) if self.decoding == "map" else self._node_marginals(chains).argmax(axis=1)
-        )
+        if one_of(self.decoding, ("map", "marginal"), "decoding") == "map":
+            return super()._decode(chains)
+        return self._node_marginals(chains).argmax(axis=1)
 
     @staticmethod
     def _node_marginals(chains: PackedChains) -> np.ndarray:
@@ -358,8 +369,7 @@ class ProbabilisticChainLabeler(ChainLabeler):
         draws : list of n_samples object ndarrays of shape (n_sequences,)
             Each as :meth:`predict` returns it.
         """
-        if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
-            raise ValueError(f"n_samples is {n_samples!r}; expected an integer of at least 1.")
+        n_samples = positive(n_samples, "n_samples")
         batch = self._pack(X)
         # a stream per chunk: draws do not depend on the order in which threads take the chunks
         seeds = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=batch.n_sequences)
@@ -395,8 +405,8 @@ class OnlineChainLabeler(ProbabilisticChainLabeler):
         Returns
         -------
         stream : OnlineLabeler
-            ``stream.step(x)`` takes the inputs (n_features,) of one step, and returns the probabilities (n_labels,)
-            of the step ``lag`` back, or None while there is none; ``stream.finish()`` returns those of the last
+            ``stream.step(x)`` takes the inputs (n_features,) of one step (and its label, where it is known), and
+            returns the probabilities (n_labels,) of the step ``lag`` back, or None while there is none; ``stream.finish()`` returns those of the last
             ``lag`` steps.
 
         Notes

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from sklearn_seqlab.inference import OnlineChain
+from sklearn_seqlab.sequences import encode_labels
 
 __all__ = ["OnlineLabeler", "OnlineScores"]
 
@@ -82,12 +83,14 @@ class OnlineLabeler:
         _, moves, transition, initial, final = self._scores
         self._chain = OnlineChain(transition, initial, final, self.lag, moves is not None)
 
-    def step(self, x: Any) -> np.ndarray | None:
+    def step(self, x: Any, y_observed: Any = None) -> np.ndarray | None:
         """Take one time step.
 
         Parameters
         ----------
         x : array-like of shape (n_features,), or sparse matrix of shape (1, n_features)
+        y_observed : str, int, bool or set, default=None
+            The label of this step where it is known already, or a set of candidates; None where it is not.
 
         Returns
         -------
@@ -98,7 +101,8 @@ class OnlineLabeler:
         Raises
         ------
         ValueError
-            If ``x`` has another shape, or is not finite; the stream may then go on with another step.
+            If ``x`` has another shape or is not finite, or the label is unknown; the stream may then go on with
+            another step.
         InfeasibleSequenceError
             If the steps so far have no possible labelling; the stream is then at its end.
         """
@@ -115,8 +119,12 @@ class OnlineLabeler:
         total = row @ row  # finite for finite rows of usual size: one pass in place of two
         if not total < np.inf:
             self._check(row)
+        allowed = None if y_observed is None else self._allowed(y_observed)
         scores = self._scores
-        return self._chain.step(scores.row(row), None if scores.moves is None else scores.moves(row))
+        unary = scores.row(row)
+        if allowed is not None:
+            unary = np.where(allowed, unary, -np.inf)
+        return self._chain.step(unary, None if scores.moves is None else scores.moves(row))
 
     def finish(self) -> np.ndarray:
         """End the stream, and give the steps that are still due.
@@ -130,6 +138,11 @@ class OnlineLabeler:
         proba = self._chain.finish()
         self._begin()
         return proba
+
+    def _allowed(self, y_observed: Any) -> np.ndarray:
+        labels = np.empty(1, dtype=object)
+        labels[0] = y_observed
+        return encode_labels([labels], classes=self.classes_, name="y_observed").allowed()[0]
 
     def _check(self, row: np.ndarray) -> None:
         wrong = np.isinf(row) if self._allow_nan else ~np.isfinite(row)

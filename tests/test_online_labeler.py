@@ -86,6 +86,21 @@ def test_streams_through_a_pipeline(rng):
     X, y = data(rng)
     pipe = make_sequence_pipeline(StandardScaler(), LinearChainCRF()).fit(X, y)
     stream = pipe.predict_online(lag=20)
-    for row in X[1]:
-        assert stream.step(row) is None
-    assert_allclose(stream.finish(), pipe.predict_proba([X[1]])[0], atol=1e-10)
+    known = [None, "b", *[None] * (len(X[1]) - 2)]
+    for row, label in zip(X[1], known, strict=True):
+        assert stream.step(row, label) is None
+    assert_allclose(stream.finish(), pipe.predict_proba([X[1]], y_observed=[known])[0], atol=1e-10)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_known_labels_in_a_stream(rng, name):
+    X, y = data(rng)
+    model = MODELS[name].fit(X, y)
+    known = np.full(len(X[3]), None, dtype=object)
+    known[2], known[5], known[6] = "a", {"a", "c"}, "b"
+    stream = model.predict_online(lag=20)
+    for row, label in zip(X[3], known, strict=True):
+        with pytest.raises(ValueError, match="y_observed"):
+            stream.step(row, "d")
+        stream.step(row, label)
+    assert_allclose(stream.finish(), model.predict_proba([X[3]], y_observed=[known])[0], atol=1e-9)

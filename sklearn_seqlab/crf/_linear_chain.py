@@ -16,7 +16,7 @@ from sklearn_seqlab.base import SequenceTags
 from sklearn_seqlab.objectives import ChainLogLikelihood, check_coefficients
 from sklearn_seqlab.sequences import (
     class_weights,
-    encode_labels,
+    encode_training_labels,
     pack,
     read_allowed_transitions,
     read_cost,
@@ -133,25 +133,17 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
     """
 
     _parameter_constraints: dict = {
+        **LinearChainLabeler._parameter_constraints,
         "C": [Interval(Real, 0, None, closed="neither")],
         "l1_ratio": [Interval(Real, 0, 1, closed="both")],
         "loss": [StrOptions({"log", "softmax_margin"})],
         "cost": [Interval(Real, 0, None, closed="left"), dict, "array-like"],
         "solver": [StrOptions({"auto", "lbfgs", "owlqn"})],
-        "fit_intercept": ["boolean"],
-        "start_end": ["boolean"],
-        "transition_features": [StrOptions({"none", "all"}), "array-like"],
-        "allowed_transitions": [None, StrOptions({"observed"}), dict, "array-like"],
-        "restrict_features": ["boolean", StrOptions({"auto"})],
-        "min_count": [Interval(Integral, 1, None, closed="left")],
         "decoding": [StrOptions({"map", "marginal"})],
         "class_weight": [None, StrOptions({"balanced"}), dict],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "warm_start": ["boolean"],
-        "n_jobs": [None, Integral],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -228,9 +220,7 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         if self.solver == "lbfgs" and self.l1_ratio > 0:
             raise ValueError("solver='lbfgs' cannot take l1_ratio > 0; use solver='owlqn' or 'auto'.")
         batch = pack(X)
-        labels = encode_labels(y, batch.offsets)
-        if not labels.n_labels:
-            raise ValueError("y holds no label at all: every step of every sequence is missing.")
+        labels = encode_training_labels(y, batch.offsets)
         weight = read_weights(sample_weight, batch.n_sequences)
         columns = self._edge_columns(batch)
         with _parallel.one_blas_thread(), Progress(self.verbose, "LinearChainCRF", self.max_iter) as progress:

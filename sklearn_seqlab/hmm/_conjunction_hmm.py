@@ -22,7 +22,7 @@ from sklearn_seqlab.base import SequenceTags
 from sklearn_seqlab.hmm import _emission
 from sklearn_seqlab.hmm._base import BaseHMM
 from sklearn_seqlab.hmm._learning import Learnt
-from sklearn_seqlab.sequences import LabelCodes, PackedBatch, encode_labels, pack, read_weights
+from sklearn_seqlab.sequences import LabelCodes, PackedBatch, encode_training_labels, pack, read_weights
 
 __all__ = ["ConjunctionHMM", "TrainingData"]
 
@@ -36,10 +36,8 @@ class TrainingData:
     def __init__(self, X: Any, y: Any, sample_weight: Any, window: Any, negations: bool):
         width = read_window(window)
         self.batch: PackedBatch = pack(X)
-        self.labels: LabelCodes = encode_labels(y, self.batch.offsets)
+        self.labels: LabelCodes = encode_training_labels(y, self.batch.offsets)
         self.weight: np.ndarray = read_weights(sample_weight, self.batch.n_sequences)
-        if not self.labels.n_labels:
-            raise ValueError("y holds no label at all: every step of every sequence is missing.")
         if not (self.weight > 0).any():
             raise ValueError("sample_weight is zero for every sequence: nothing to learn from.")
         check_two_values(self.batch)

@@ -424,12 +424,12 @@ class _TransformedStream:
         self._transformers = transformers
         self._stream = stream
 
-    def step(self, x: Any) -> Any:
-        """Transform the features of one time step, shape (n_features,), and pass them on."""
+    def step(self, x: Any, y_observed: Any = None) -> Any:
+        """Transform the features of one time step, shape (n_features,), and pass them on with its known label."""
         (row,) = self._transformers.transform([np.asarray(x)[np.newaxis]])
         if sparse.issparse(row):
             row = row.toarray()
-        return self._stream.step(np.asarray(row)[0])
+        return self._stream.step(np.asarray(row)[0], y_observed)
 
     def finish(self) -> Any:
         """End the stream."""

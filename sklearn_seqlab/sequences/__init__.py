@@ -15,6 +15,7 @@ from sklearn_seqlab.sequences._labels import (
     LabelCodes,
     check_label_names,
     encode_labels,
+    encode_training_labels,
 )
 from sklearn_seqlab.sequences._level_forms import (
     pick_level,
@@ -48,6 +49,7 @@ __all__ = [
     "cut_rows",
     "encode_labels",
     "encode_levels",
+    "encode_training_labels",
     "labels_to_segments",
     "pack",
     "pick_level",

@@ -157,6 +157,20 @@ def encode_labels(
     return _encode(parts, offsets, classes, unseen, reader)
 
 
+def encode_training_labels(y: Iterable[Any], offsets: np.ndarray) -> LabelCodes:
+    """As :func:`encode_labels`, for what an estimator learns from: ``y`` must hold a label.
+
+    Raises
+    ------
+    ValueError
+        Also if every label is missing.
+    """
+    labels = encode_labels(y, offsets)
+    if not labels.n_labels:
+        raise ValueError("y holds no label at all: every step of every sequence is missing.")
+    return labels
+
+
 def encode_sequence(labels: Any, *, name: str = "labels") -> tuple[np.ndarray, np.ndarray]:
     """Read one label sequence: ``(codes, classes)`` as :func:`encode_labels` gives them."""
     reader = _Reader(name)

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from sklearn_seqlab import _parallel
 from sklearn_seqlab._chain_labeler import LinearChainLabeler
 from sklearn_seqlab._progress import Progress
-from sklearn_seqlab._sklearn_private import Interval, StrOptions, _fit_context
+from sklearn_seqlab._sklearn_private import Interval, _fit_context
 from sklearn_seqlab.objectives import ChainMargin
-from sklearn_seqlab.sequences import encode_labels, pack, read_allowed_transitions, read_weights
+from sklearn_seqlab.sequences import encode_training_labels, pack, read_allowed_transitions, read_weights
 from sklearn_seqlab.solvers import perceptron
 
 __all__ = ["StructuredPerceptron"]
@@ -70,18 +70,10 @@ class StructuredPerceptron(LinearChainLabeler):
     """
 
     _parameter_constraints: dict = {
+        **LinearChainLabeler._parameter_constraints,
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "average": ["boolean"],
         "shuffle": ["boolean"],
-        "fit_intercept": ["boolean"],
-        "start_end": ["boolean"],
-        "transition_features": [StrOptions({"none", "all"}), "array-like"],
-        "allowed_transitions": [None, StrOptions({"observed"}), dict, "array-like"],
-        "restrict_features": ["boolean", StrOptions({"auto"})],
-        "min_count": [Interval(Integral, 1, None, closed="left")],
-        "n_jobs": [None, Integral],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -137,9 +129,7 @@ class StructuredPerceptron(LinearChainLabeler):
             If labels contradict ``allowed_transitions``.
         """
         batch = pack(X)
-        labels = encode_labels(y, batch.offsets)
-        if not labels.n_labels:
-            raise ValueError("y holds no label at all: every step of every sequence is missing.")
+        labels = encode_training_labels(y, batch.offsets)
         weight = read_weights(sample_weight, batch.n_sequences)
         columns = self._edge_columns(batch)
         with (

@@ -20,6 +20,7 @@ from sklearn_seqlab.sequences import (
     LabelCodes,
     PackedBatch,
     encode_labels,
+    encode_training_labels,
     pack,
     read_allowed_transitions,
     read_cost,
@@ -59,10 +60,12 @@ class StructuredSVM(LinearChainLabeler):
         ``F(true) - F(other) >= 1 - slack / cost``, which leaves labellings of small cost less to say. "slack" needs a
         Hamming loss.
     loss : {"hamming", "hamming_sum"}, dict or array-like of shape (n_labels, n_labels), default="hamming"
-        Cost of a labelling: "hamming" is the share of wrong steps, "hamming_sum" their number; else a sum over the
-        steps of costs by (true, predicted) labels, 1 for pairs that a dict does not name, or of ``loss[true,
-        predicted]`` in the order of ``classes_``. Steps whose label is hidden cost nothing, and a set of candidates
-        the least cost among them.
+        Cost of a labelling: "hamming" is the share of wrong steps, "hamming_sum" their number. The margins that the
+        share asks for shrink with the length of a sequence, so that the same ``C`` penalises weights less the longer
+        sequences are (sequences of 1,000 steps want a ``C`` a thousand times smaller); with the number, ``C`` means
+        the same for short and long ones. Else a sum over the steps of costs by (true, predicted) labels, 1 for pairs
+        that a dict does not name, or of ``loss[true, predicted]`` in the order of ``classes_``. Steps whose label is
+        hidden cost nothing, and a set of candidates the least cost among them.
     solver : {"working_set", "bcfw", "one_slack", "subgradient"}, default="working_set"
         "working_set" ascends the dual sequence by sequence and keeps what it has found; "bcfw" (block-coordinate
         Frank-Wolfe) keeps one vector per sequence; "one_slack" adds one cut per pass over all sequences, which
@@ -165,16 +168,11 @@ class StructuredSVM(LinearChainLabeler):
     """
 
     _parameter_constraints: dict = {
+        **LinearChainLabeler._parameter_constraints,
         "C": [Interval(Real, 0, None, closed="neither")],
         "rescaling": [StrOptions({"margin", "slack"})],
         "loss": [StrOptions({"hamming", "hamming_sum"}), dict, "array-like"],
         "solver": [StrOptions({"working_set", "bcfw", "one_slack", "subgradient"})],
-        "fit_intercept": ["boolean"],
-        "start_end": ["boolean"],
-        "transition_features": [StrOptions({"none", "all"}), "array-like"],
-        "allowed_transitions": [None, StrOptions({"observed"}), dict, "array-like"],
-        "restrict_features": ["boolean", StrOptions({"auto"})],
-        "min_count": [Interval(Integral, 1, None, closed="left")],
         "partial": [StrOptions({"latent", "error"})],
         "exact_length": [Interval(Integral, 0, None, closed="left")],
         "average": ["boolean", StrOptions({"auto"})],
@@ -182,9 +180,6 @@ class StructuredSVM(LinearChainLabeler):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "warm_start": ["boolean"],
-        "n_jobs": [None, Integral],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -264,9 +259,7 @@ class StructuredSVM(LinearChainLabeler):
             If labels contradict ``allowed_transitions``.
         """
         batch = pack(X)
-        labels = encode_labels(y, batch.offsets)
-        if not labels.n_labels:
-            raise ValueError("y holds no label at all: every step of every sequence is missing.")
+        labels = encode_training_labels(y, batch.offsets)
         if self.partial == "error":
             raise_if_partial(labels)
         weight = read_weights(sample_weight, batch.n_sequences)
@@ -350,9 +343,10 @@ class StructuredSVM(LinearChainLabeler):
             known: np.ndarray | None = self.classes_
         else:
             known = None if classes is None else encode_labels([list(classes)], name="classes").classes
-        labels = encode_labels(y, batch.offsets, classes=known)
-        if not labels.n_labels:
-            raise ValueError("y holds no label at all: every step of every sequence is missing.")
+        if known is None:
+            labels = encode_training_labels(y, batch.offsets)
+        else:
+            labels = encode_labels(y, batch.offsets, classes=known)
         if self.partial == "error":
             raise_if_partial(labels)
         columns = self._edge_columns(batch)

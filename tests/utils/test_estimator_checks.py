@@ -67,6 +67,8 @@ CONFIGURATIONS = {
     "margins": StructuredSVM(),
     "margins, slack": StructuredSVM(rescaling="slack", allowed_transitions="observed", warm_start=True),
     "margins, restricted": StructuredSVM(partial="error", restrict_features=True, start_end=False),
+    "margins, bcfw": StructuredSVM(solver="bcfw", loss="hamming_sum"),
+    "margins, one slack": StructuredSVM(solver="one_slack", transition_features=[0]),
     "perceptron": StructuredPerceptron(),
     "minimal": NearestMean(),
     "two levels": NearestMeanLevels(),
