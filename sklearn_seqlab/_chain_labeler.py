@@ -406,8 +406,8 @@ class OnlineChainLabeler(ProbabilisticChainLabeler):
         -------
         stream : OnlineLabeler
             ``stream.step(x)`` takes the inputs (n_features,) of one step (and its label, where it is known), and
-            returns the probabilities (n_labels,) of the step ``lag`` back, or None while there is none; ``stream.finish()`` returns those of the last
-            ``lag`` steps.
+            returns the probabilities (n_labels,) of the step ``lag`` back, or None while there is none;
+            ``stream.finish()`` returns those of the last ``lag`` steps.
 
         Notes
         -----

@@ -21,7 +21,7 @@ from sklearn_seqlab.objectives import (
     hierarchy_doubles_per_step,
     narrow_by,
 )
-from sklearn_seqlab.sequences import LevelCodes, PackedBatch
+from sklearn_seqlab.sequences import LevelCodes, PackedBatch, cut_rows
 from sklearn_seqlab.solvers import SolverOutcome, lbfgs, stochastic
 
 # Relative gradient to which complete sequences are fitted before the others join in.
@@ -198,8 +198,7 @@ def per_level(value: Any, n_levels: int, name: str, atoms: tuple[type, ...]) -> 
 def known_lengths(codes: LevelCodes, level: int) -> tuple[np.ndarray, np.ndarray]:
     """Lengths in time steps, and sequences, of the segments of which both ends and the label are known."""
     ends, label = codes.ends[level], codes.levels[level].codes
-    stops = np.flatnonzero(ends == 1) + 1
-    starts = np.concatenate([[0], stops[:-1]])
+    starts, stops = cut_rows(ends == 1)
     unknown = np.concatenate([[0], np.cumsum(ends < 0)])
     is_known = (unknown[stops] == unknown[starts]) & (label[starts] >= 0)
     sequence = np.searchsorted(codes.offsets, starts[is_known], side="right") - 1

@@ -20,6 +20,7 @@ from sklearn.utils import check_random_state
 from sklearn_seqlab.exceptions import InfeasibleSequenceError
 from sklearn_seqlab.inference import _nested_log, _nested_scaled, _nested_trace
 from sklearn_seqlab.inference._estimated_gauge import estimated_gauge
+from sklearn_seqlab.sequences import cut_rows
 
 __all__ = ["NestedMarginals", "NestedSegments", "Numerics"]
 
@@ -410,14 +411,13 @@ class NestedSegments:
         """Score of one valid configuration; minus infinity if something in it is forbidden."""
         terms = [self.persistence[0][x[0, :1]]]
         for d in range(self.n_levels - 1):
-            child_stop = np.flatnonzero(e[d + 1]) + 1
-            child_start = np.concatenate([[0], child_stop[:-1]])
+            child_start, child_stop = cut_rows(e[d + 1])
             band, n = self.persistence[d + 1], child_stop - child_start
             if n.max() > band.shape[1]:
                 return -np.inf
             terms.append(band[child_start, n - 1, x[d + 1, child_start]])
-            last = np.flatnonzero(e[d])
-            start = np.concatenate([[0], last[:-1] + 1])
+            start, stop = cut_rows(e[d])
+            last = stop - 1
             terms.append(self.initialisation[d][start, x[d, start], x[d + 1, start]])
             terms.append(self.ending[d][last, x[d, last], x[d + 1, last]])
             t = child_start[1:][e[d, child_start[1:] - 1] == 0]

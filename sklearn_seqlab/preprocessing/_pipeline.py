@@ -429,7 +429,8 @@ class _TransformedStream:
         (row,) = self._transformers.transform([np.asarray(x)[np.newaxis]])
         if sparse.issparse(row):
             row = row.toarray()
-        return self._stream.step(np.asarray(row)[0], y_observed)
+        known = () if y_observed is None else (y_observed,)
+        return self._stream.step(np.asarray(row)[0], *known)
 
     def finish(self) -> Any:
         """End the stream."""

@@ -34,8 +34,6 @@ class LevelCodes:
     offsets : ndarray of shape (n_sequences + 1,), dtype=intp
     is_flat : bool
         Whether there is one level and no sequence came as a table of one column.
-    has_explicit_ends : ndarray of shape (n_levels,), dtype=bool
-        Whether segments or end indicators of the level were given at all.
     explicit_self : ndarray of shape (n_levels,), dtype=bool
         Whether given ends show two neighbouring segments of the level with one label under one parent.
     self_transitions : tuple of bool, one per level
@@ -51,7 +49,6 @@ class LevelCodes:
     ends: np.ndarray
     offsets: np.ndarray
     is_flat: bool
-    has_explicit_ends: np.ndarray
     explicit_self: np.ndarray
     self_transitions: tuple[bool, ...]
     root: bool
@@ -196,7 +193,6 @@ def encode_levels(
     ]
     wishes = _self_wishes(self_transitions, n_levels)
     where = _Places(name, forms.offsets)
-    has_explicit_ends = (forms.ends != UNKNOWN).any(axis=1)
     given = _close(forms.ends, root, where)
     ends = np.empty_like(given)
     explicit_self = np.zeros(n_levels, dtype=bool)
@@ -227,7 +223,6 @@ def encode_levels(
         ends,
         forms.offsets,
         forms.is_flat,
-        has_explicit_ends,
         explicit_self,
         tuple(decided),
         root,

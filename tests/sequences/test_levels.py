@@ -201,7 +201,7 @@ def test_tables_of_any_container(wrap):
     assert codes.levels[0].codes.tolist() == [0, 0, 1, 1]
     assert codes.levels[1].codes.tolist() == [0, 1, MISSING, 0]
     assert codes.ends.tolist() == [[0, 1, 0, 1], [1, 1, -1, 1]]
-    assert not codes.is_flat and not codes.has_explicit_ends.any()
+    assert not codes.is_flat
 
 
 def test_one_dimension_is_one_level():
@@ -225,7 +225,7 @@ def test_pairs_of_labels_and_ends():
         codes = encode_levels([(["a", "a", "a", "a"], wrap(ends))], segment_bottom=True)
         assert codes.ends.tolist() == [[1, 0, -1, 1]]
         assert codes.explicit_self.tolist() == [True] and codes.self_transitions == (True,)
-        assert codes.has_explicit_ends.tolist() == [True] and codes.is_flat
+        assert codes.is_flat
     masked = np.ma.array([1, 0, 5, 1], mask=[0, 0, 1, 0])
     assert encode_levels([(["a"] * 4, masked)], segment_bottom=True).ends.tolist() == [[1, 0, -1, 1]]
     codes = encode_levels([(("a", "a"), (np.True_, 1.0)), ["a"]], segment_bottom=True)
@@ -241,7 +241,7 @@ def test_segments():
     assert codes.levels[0].codes.tolist() == [0, MISSING, 1, 1]
     assert codes.levels[1].codes.tolist() == [MISSING, 1, MISSING, CANDIDATES]
     assert codes.ends.tolist() == [[1, 1, 0, 1], [1, 1, 1, 1]]  # what begins ends what was before it
-    assert codes.has_explicit_ends.tolist() == [True, True] and not codes.is_flat
+    assert not codes.is_flat
     codes = encode_levels([[(0, 0, 2, "a"), (0, 3, 4, "b")]], X_OF_4, segment_bottom=True)
     assert codes.ends.tolist() == [[0, 1, 1, 1]]
     codes = encode_levels([[(np.int64(0), 0, np.int32(2), "a")]], X_OF_4, classes=[np.array(["a"])] * 2)
