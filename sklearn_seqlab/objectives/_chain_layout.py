@@ -29,6 +29,9 @@ class ChainLayout:
         Moves that have a weight; all others are forbidden.
     pairs : csr_array of shape (n_features, n_labels), default=None
         The (feature, label) pairs that have a weight; None for all.
+    intercept_scaling : float, default=1.0
+        The constant input that an intercept's coefficient multiplies: the larger, the less a penalty on coefficients
+        holds the intercept.
 
     Attributes
     ----------
@@ -47,7 +50,9 @@ class ChainLayout:
         edge_columns: np.ndarray | None,
         allowed_transitions: np.ndarray,
         pairs: Any = None,
+        intercept_scaling: float = 1.0,
     ):
+        self.intercept_scaling = intercept_scaling
         self.offsets, self.n_labels = batch.offsets, n_labels
         self.allowed_transitions = allowed_transitions
         self.features = make_features(batch.values, n_labels, pairs)
@@ -74,6 +79,7 @@ class ChainLayout:
         per_move = np.zeros((self.n_labels, self.n_labels, self.n_edge))
         per_move[self.allowed_transitions] = edge.reshape(len(moves), self.n_edge)
         absent = np.zeros(self.n_labels)
+        intercept = self.intercept_scaling * intercept
         ends = [part if len(part) else absent for part in (start, end, intercept)]
         return ChainCoefficients(node, transition, per_move, *ends)
 
@@ -92,18 +98,19 @@ class ChainLayout:
                 parts.edge[self.allowed_transitions].ravel(),
                 parts.start[: len(start)],
                 parts.end[: len(end)],
-                parts.intercept[: len(intercept)],
+                parts.intercept[: len(intercept)] / self.intercept_scaling,
             ]
         )
         return np.where(np.isfinite(vector), vector, 0.0)
 
     def typical_sizes(self, values: Any, edge_columns: np.ndarray | None) -> np.ndarray:
-        """Root mean square of the nonzero values that each coefficient multiplies; 1 for those of no feature."""
+        """Root mean square of the nonzero values that each coefficient multiplies; 1 for moves and ends."""
         sizes = typical_sizes(values)
-        node, _, edge, _, _, _ = np.split(scale := np.ones(self.n_coef), self.cuts)
+        node, _, edge, _, _, intercept = np.split(scale := np.ones(self.n_coef), self.cuts)
         node[:] = self.features.repeat(sizes)
         if edge_columns is not None:
             edge[:] = np.tile(sizes[edge_columns], self.n_moves)
+        intercept[:] = self.intercept_scaling
         return scale
 
     def chains(self, parts: ChainCoefficients, first: int, last: int) -> PackedChains:

@@ -20,8 +20,8 @@ from sklearn_seqlab.sequences import LabelCodes, PackedBatch, raise_if_forbidden
 __all__ = ["ChainMargin"]
 
 # Planes of a run of sequences are found at the same coefficients, which saves overhead and costs freshness: a
-# fiftieth of the data at a time, and no more sequences than this.
-_RUNS_PER_PASS, _LONGEST_RUN = 50, 64
+# fiftieth of the data at a time, if that is not more than the longest run allowed.
+_RUNS_PER_PASS = 50
 
 
 class ChainMargin:
@@ -43,10 +43,12 @@ class ChainMargin:
         Whether costs are divided by the number of time steps.
     rescaling : {"margin", "slack"}
         "slack" needs costs of zero and one.
-    fit_intercept, start_end, edge_columns, allowed_transitions, pairs
+    fit_intercept, start_end, edge_columns, allowed_transitions, pairs, intercept_scaling
         See :class:`ChainLayout`.
     exact_length : int
         See :func:`~sklearn_seqlab.inference.slack_violations`.
+    longest_run : int
+        Most sequences whose planes are found at the same coefficients.
     recomplete : bool
         Whether partial labels are completed anew each time that planes are asked for.
     n_jobs : int or None
@@ -88,7 +90,9 @@ class ChainMargin:
         edge_columns: np.ndarray | None = None,
         allowed_transitions: np.ndarray,
         pairs: Any = None,
+        intercept_scaling: float = 1.0,
         exact_length: int = 500,
+        longest_run: int = 64,
         recomplete: bool = False,
         n_jobs: int | None = None,
     ):
@@ -112,11 +116,12 @@ class ChainMargin:
             edge_columns=edge_columns,
             allowed_transitions=allowed_transitions,
             pairs=pairs,
+            intercept_scaling=intercept_scaling,
         )
         self.n_coef = self.layout.n_coef
         self.split, self.join = self.layout.split, self.layout.join
         self._move_number = np.cumsum(allowed_transitions).reshape(allowed_transitions.shape) - 1
-        length = max(1, min(_LONGEST_RUN, batch.n_sequences // _RUNS_PER_PASS))
+        length = max(1, min(longest_run, batch.n_sequences // _RUNS_PER_PASS))
         edges = [*range(0, batch.n_sequences, length), batch.n_sequences]
         self.runs = list(pairwise(edges))
         raise_if_forbidden(labels, allowed_transitions, self.numbers)
@@ -186,7 +191,7 @@ class ChainMargin:
         if self.layout.edge_inputs is not None:
             inputs = self.layout.edge_inputs
             arrays.append(inputs.toarray() if sparse.issparse(inputs) else inputs)
-        digest = hashlib.sha256(f"{self.rescaling} {self.n_coef}".encode())
+        digest = hashlib.sha256(f"{self.rescaling} {self.n_coef} {self.layout.intercept_scaling}".encode())
         for array in arrays:
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
@@ -261,5 +266,5 @@ class ChainMargin:
                     chosen = wrong[at[wrong]]
                     add(owner[chosen], place + codes[chosen], sign)
             if self.n_coef > intercept:
-                add(owner[wrong], intercept + codes[wrong], sign)
+                add(owner[wrong], intercept + codes[wrong], sign * layout.intercept_scaling)
         return np.concatenate(keys), np.concatenate(values)

@@ -18,6 +18,9 @@ from sklearn_seqlab.solvers import perceptron
 
 __all__ = ["StructuredPerceptron"]
 
+# Updates are not damped as those of a margin trainer are, so that stale ones do more harm.
+_LONGEST_RUN = 16
+
 
 class StructuredPerceptron(LinearChainLabeler):
     """Averaged structured perceptron: the cheapest learner of a linear chain.
@@ -53,7 +56,7 @@ class StructuredPerceptron(LinearChainLabeler):
 
     Notes
     -----
-    A pass takes O(stored features * n_labels + n_total * n_labels**2) time. Sequences are looked at in runs of up to 64
+    A pass takes O(stored features * n_labels + n_total * n_labels**2) time. Sequences are looked at in runs of up to 16
     (one by one where there are fewer than a hundred), all of a run by the same weights. Partly labelled sequences are
     completed by the weights of the moment. Features are divided by their root mean square (over values other than 0),
     so that their units do not matter. Sequences are weighted by the size of their updates. Collins,
@@ -148,6 +151,7 @@ class StructuredPerceptron(LinearChainLabeler):
                 edge_columns=columns if len(columns) else None,
                 allowed_transitions=read_allowed_transitions(self.allowed_transitions, labels),
                 pairs=self._observed_pairs(batch, labels),
+                longest_run=_LONGEST_RUN,
                 recomplete=True,
                 n_jobs=self.n_jobs,
             )

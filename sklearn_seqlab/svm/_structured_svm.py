@@ -72,7 +72,10 @@ class StructuredSVM(LinearChainLabeler):
         ``n_jobs`` threads share; "subgradient" is for first looks and streams, see :meth:`partial_fit`. All stop at
         the same duality gap.
     fit_intercept : bool, default=True
-        Whether each label has a constant score; it is penalised like all other weights.
+        Whether each label has a constant score.
+    intercept_scaling : float, default=1.0
+        The constant that is multiplied by a label's weight to give its intercept. That weight is penalised like all
+        others, so the larger the constant, the freer the intercept (and the more passes are needed).
     start_end : bool, default=True
         Whether each label has a weight at the first and one at the last step of a sequence.
     transition_features : {"none", "all"} or array-like of int, default="none"
@@ -172,6 +175,7 @@ class StructuredSVM(LinearChainLabeler):
         "C": [Interval(Real, 0, None, closed="neither")],
         "rescaling": [StrOptions({"margin", "slack"})],
         "loss": [StrOptions({"hamming", "hamming_sum"}), dict, "array-like"],
+        "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
         "solver": [StrOptions({"working_set", "bcfw", "one_slack", "subgradient"})],
         "partial": [StrOptions({"latent", "error"})],
         "exact_length": [Interval(Integral, 0, None, closed="left")],
@@ -190,6 +194,7 @@ class StructuredSVM(LinearChainLabeler):
         loss="hamming",
         solver="working_set",
         fit_intercept=True,
+        intercept_scaling=1.0,
         start_end=True,
         transition_features="none",
         allowed_transitions=None,
@@ -211,6 +216,7 @@ class StructuredSVM(LinearChainLabeler):
         self.loss = loss
         self.solver = solver
         self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
         self.start_end = start_end
         self.transition_features = transition_features
         self.allowed_transitions = allowed_transitions
@@ -398,6 +404,7 @@ class StructuredSVM(LinearChainLabeler):
             mean=named and self.loss == "hamming",
             rescaling=self.rescaling,
             fit_intercept=self.fit_intercept,
+            intercept_scaling=float(self.intercept_scaling),
             start_end=self.start_end,
             exact_length=self.exact_length,
             n_jobs=self.n_jobs,

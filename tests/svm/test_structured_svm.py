@@ -346,3 +346,20 @@ def test_perceptron_learns_like_its_peers(rng):
     crf = LinearChainCRF().fit(X[:30], y[:30]).score(X[30:], y[30:])
     perceptron = StructuredPerceptron(max_iter=20, random_state=0).fit(X[:30], y[:30])
     assert perceptron.score(X[30:], y[30:]) > crf - 0.05
+
+
+@pytest.mark.parametrize("solver", ["working_set", "bcfw", "one_slack"])
+def test_scaled_intercepts_are_a_constant_column(solver, data):
+    """An intercept of input 3 is a feature that is 3 everywhere, and its weight times 3 is the intercept."""
+    X, y = data
+    options = {"C": 2.0, "solver": solver, "max_iter": 400, "tol": 1e-6, "random_state": 0}
+    scaled = StructuredSVM(intercept_scaling=3.0, **options)
+    with_column = StructuredSVM(fit_intercept=False, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        scaled.fit(X, y)
+        with_column.fit([np.hstack([x, np.full((len(x), 1), 3.0)]) for x in X], y)
+    assert_allclose(scaled.objective_, with_column.objective_, rtol=1e-3)
+    if solver == "working_set":
+        assert_allclose(scaled.intercept_, 3 * with_column.coef_[:, -1], atol=1e-2)
+        assert_allclose(scaled.coef_, with_column.coef_[:, :-1], atol=1e-2)
