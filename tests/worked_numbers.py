@@ -31,3 +31,19 @@ def t2_partial():
         [None if (t + n) % 2 == 1 else int(label) for t, label in enumerate(labels)]
         for n, labels in enumerate(y)
     ]
+
+
+def t3():
+    """Two sequences of 4 and 3 steps with two channels and two labels."""
+    X, y = [], []
+    for n, n_timesteps in enumerate((4, 3)):
+        t = np.arange(n_timesteps)
+        X.append(np.column_stack([np.sin(t + 1 + n), np.cos(0.5 * (t + 1) * (n + 1))]))
+        y.append(t * (n + 1) // 2 % 2)
+    return X, y
+
+
+def t3_partial():
+    """T3 with the label of step 1 hidden."""
+    X, y = t3()
+    return X, [[None if t == 1 else int(label) for t, label in enumerate(labels)] for labels in y]

@@ -1,5 +1,12 @@
 """Stage 3: coefficients -> scores -> value and gradient; penalties."""
 
+from sklearn_seqlab.objectives._boosting_features import FEATURE_SETS
+from sklearn_seqlab.objectives._chain_boosting import (
+    ChainBoosting,
+    HeldOutChains,
+    KnownChains,
+    SequenceLoss,
+)
 from sklearn_seqlab.objectives._chain_likelihood import ChainLogLikelihood
 from sklearn_seqlab.objectives._chain_margin import ChainMargin
 from sklearn_seqlab.objectives._chain_scores import ChainCoefficients, assemble_chains, check_coefficients
@@ -17,16 +24,21 @@ from sklearn_seqlab.objectives._penalties import ElasticNet
 from sklearn_seqlab.objectives._planes import Planes
 
 __all__ = [
+    "FEATURE_SETS",
+    "ChainBoosting",
     "ChainCoefficients",
     "ChainLogLikelihood",
     "ChainMargin",
     "Chunk",
     "ElasticNet",
+    "HeldOutChains",
     "HierarchyLogLikelihood",
     "HierarchyShape",
+    "KnownChains",
     "KnownConfiguration",
     "Level",
     "Planes",
+    "SequenceLoss",
     "StackEngine",
     "assemble_chains",
     "assemble_cliques",

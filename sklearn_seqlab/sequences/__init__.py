@@ -32,6 +32,7 @@ from sklearn_seqlab.sequences._segments import (
     segments_to_labels,
 )
 from sklearn_seqlab.sequences._weights import class_weights, read_weights
+from sklearn_seqlab.sequences._window import window_rows
 
 __all__ = [
     "CANDIDATES",
@@ -64,4 +65,5 @@ __all__ = [
     "split_levels",
     "step_costs",
     "unpack",
+    "window_rows",
 ]

@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from sklearn_seqlab import (
+    BoostedCRF,
     GreedyInductionHMM,
     HMMClassifier,
     HSCRFClassifier,
@@ -37,6 +38,22 @@ CONFIGURATIONS = {
     "observed moves": LinearChainCRF(allowed_transitions="observed"),
     "marginal": LinearChainCRF(decoding="marginal", start_end=False, fit_intercept=False, warm_start=True),
     "balanced": LinearChainCRF(class_weight="balanced"),
+    "boosted": BoostedCRF(n_rounds=8, fit_intercept=True),
+    "boosted, context": BoostedCRF(
+        n_rounds=5, beam_size=4, feature_set="context", window=(1, 1), loss="log", warm_start=True
+    ),
+    "boosted, hidden labels held": BoostedCRF(
+        n_rounds=4,
+        surrogate="fixed_h",
+        update="newton",
+        temperature="length",
+        sigma=10.0,
+        decoding="marginal",
+    ),
+    "boosted, held out": BoostedCRF(
+        n_rounds=5, feature_set="persistence", validation_fraction=0.3, n_iter_no_change=3, corrective_every=3
+    ),
+    "boosted, joint": BoostedCRF(n_rounds=300, solver="joint", l2=0.1, feature_set="transition"),
     "stepwise": StepwiseClassifier(LogisticRegression()),
     "stepwise without probabilities": StepwiseClassifier(LinearSVC()),
     "segments": SemiCRF(),
