@@ -167,10 +167,12 @@ class PackedChains:
         log_z, mean, variance : ndarray of shape (n_sequences,)
         """
         moved = move_gain if move_gain.ndim == 3 else move_gain[None]
-        found = tuple(np.empty(self.n_sequences) for _ in range(3))
+        log_z, mean, variance = (np.empty(self.n_sequences) for _ in range(3))
         work = np.empty((7, self.n_labels))
-        _chain_moments.moments(self.unary, self._moves, step_gain, moved, self.offsets, work, *found)
-        return found
+        _chain_moments.moments(
+            self.unary, self._moves, step_gain, moved, self.offsets, work, log_z, mean, variance
+        )
+        return log_z, mean, variance
 
     def viterbi(self) -> tuple[np.ndarray, np.ndarray]:
         """Codes (n_total,) and scores (n_sequences,) of the best labellings."""

@@ -1,12 +1,7 @@
 """Stage 3: coefficients -> scores -> value and gradient; penalties."""
 
 from sklearn_seqlab.objectives._boosting_features import FEATURE_SETS
-from sklearn_seqlab.objectives._chain_boosting import (
-    ChainBoosting,
-    HeldOutChains,
-    KnownChains,
-    SequenceLoss,
-)
+from sklearn_seqlab.objectives._chain_boosting import ChainBoosting, HeldOutChains
 from sklearn_seqlab.objectives._chain_likelihood import ChainLogLikelihood
 from sklearn_seqlab.objectives._chain_margin import ChainMargin
 from sklearn_seqlab.objectives._chain_scores import ChainCoefficients, assemble_chains, check_coefficients
@@ -18,6 +13,7 @@ from sklearn_seqlab.objectives._hierarchy_likelihood import (
 )
 from sklearn_seqlab.objectives._hierarchy_scores import Chunk, assemble_cliques, duration_curve
 from sklearn_seqlab.objectives._hierarchy_shape import HierarchyShape, Level
+from sklearn_seqlab.objectives._known_chains import KnownChains, ScoreLine, Scores, SequenceLoss
 from sklearn_seqlab.objectives._linear import linear_scores, make_features, observed_pairs
 from sklearn_seqlab.objectives._nested_engine import too_large
 from sklearn_seqlab.objectives._penalties import ElasticNet
@@ -38,6 +34,8 @@ __all__ = [
     "KnownConfiguration",
     "Level",
     "Planes",
+    "ScoreLine",
+    "Scores",
     "SequenceLoss",
     "StackEngine",
     "assemble_chains",
