@@ -15,6 +15,7 @@ from sklearn_seqlab.objectives._hierarchy_scores import Chunk, assemble_cliques,
 from sklearn_seqlab.objectives._hierarchy_shape import HierarchyShape, Level
 from sklearn_seqlab.objectives._known_chains import KnownChains, ScoreLine, Scores, SequenceLoss
 from sklearn_seqlab.objectives._linear import linear_scores, make_features, observed_pairs
+from sklearn_seqlab.objectives._move_weights import MoveWeights, framed_scores
 from sklearn_seqlab.objectives._nested_engine import too_large
 from sklearn_seqlab.objectives._penalties import ElasticNet
 from sklearn_seqlab.objectives._planes import Planes
@@ -33,6 +34,7 @@ __all__ = [
     "KnownChains",
     "KnownConfiguration",
     "Level",
+    "MoveWeights",
     "Planes",
     "ScoreLine",
     "Scores",
@@ -44,6 +46,7 @@ __all__ = [
     "check_known",
     "choose_engine",
     "duration_curve",
+    "framed_scores",
     "hierarchy_doubles_per_step",
     "linear_scores",
     "make_engine",

@@ -54,6 +54,22 @@ CONFIGURATIONS = {
         n_rounds=5, feature_set="persistence", validation_fraction=0.3, n_iter_no_change=3, corrective_every=3
     ),
     "boosted, joint": BoostedCRF(n_rounds=300, solver="joint", l2=0.1, feature_set="transition"),
+    "boosted trees": BoostedCRF(
+        weak_learner="tree", n_rounds=4, max_leaf_nodes=3, min_samples_leaf=2, warm_start=True
+    ),
+    "boosted trees, edge": BoostedCRF(
+        weak_learner="tree",
+        potentials="edge",
+        tree_output="label",
+        n_rounds=3,
+        loss="exp",
+        temperature="length",
+        window=(1, 0),
+        min_samples_leaf=12,
+        leaf_update="mean",
+        l2=0.1,
+        decoding="marginal",
+    ),
     "stepwise": StepwiseClassifier(LogisticRegression()),
     "stepwise without probabilities": StepwiseClassifier(LinearSVC()),
     "segments": SemiCRF(),
