@@ -47,3 +47,14 @@ def t3_partial():
     """T3 with the label of step 1 hidden."""
     X, y = t3()
     return X, [[None if t == 1 else int(label) for t, label in enumerate(labels)] for labels in y]
+
+
+def i2():
+    """Three sequences of 5 to 7 steps, with the transition weights that the trees of I2 are grown beside."""
+    X, y = [], []
+    for n in range(3):
+        t = np.arange(5 + n)
+        X.append(np.sin(0.7 * (t[:, None] + 1) * (np.arange(2) + 1) + n))
+        y.append((t + t * n // 2 + n) % 3)
+    i, j = np.arange(3)[:, None], np.arange(3)
+    return X, y, 0.3 * np.sin(1 + 2 * i + j)
