@@ -5,6 +5,11 @@ from sklearn_seqlab.objectives._chain_boosting import ChainBoosting, HeldOutChai
 from sklearn_seqlab.objectives._chain_likelihood import ChainLogLikelihood
 from sklearn_seqlab.objectives._chain_margin import ChainMargin
 from sklearn_seqlab.objectives._chain_scores import ChainCoefficients, assemble_chains, check_coefficients
+from sklearn_seqlab.objectives._grid_likelihood import (
+    GridCoefficients,
+    GridLogLikelihood,
+    grid_doubles_per_step,
+)
 from sklearn_seqlab.objectives._hierarchy_engines import StackEngine, choose_engine, make_engine
 from sklearn_seqlab.objectives._hierarchy_knowledge import KnownConfiguration, check_known, narrow_by
 from sklearn_seqlab.objectives._hierarchy_likelihood import (
@@ -28,6 +33,8 @@ __all__ = [
     "ChainMargin",
     "Chunk",
     "ElasticNet",
+    "GridCoefficients",
+    "GridLogLikelihood",
     "HeldOutChains",
     "HierarchyLogLikelihood",
     "HierarchyShape",
@@ -47,6 +54,7 @@ __all__ = [
     "choose_engine",
     "duration_curve",
     "framed_scores",
+    "grid_doubles_per_step",
     "hierarchy_doubles_per_step",
     "linear_scores",
     "make_engine",

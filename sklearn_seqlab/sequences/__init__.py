@@ -23,7 +23,7 @@ from sklearn_seqlab.sequences._level_forms import (
     split_both,
     split_levels,
 )
-from sklearn_seqlab.sequences._levels import LevelCodes, encode_levels
+from sklearn_seqlab.sequences._levels import LevelCodes, encode_levels, label_table
 from sklearn_seqlab.sequences._segments import (
     PackedSegments,
     cut_rows,
@@ -49,6 +49,7 @@ __all__ = [
     "cut_rows",
     "encode_labels",
     "encode_levels",
+    "label_table",
     "labels_to_segments",
     "pack",
     "pick_level",

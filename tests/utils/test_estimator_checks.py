@@ -14,6 +14,7 @@ from sklearn.svm import LinearSVC
 
 from sklearn_seqlab import (
     BoostedCRF,
+    DynamicCRF,
     GreedyInductionHMM,
     HMMClassifier,
     HSCRFClassifier,
@@ -69,6 +70,16 @@ CONFIGURATIONS = {
         leaf_update="mean",
         l2=0.1,
         decoding="marginal",
+    ),
+    "grid": DynamicCRF(),
+    "grid, restricted": DynamicCRF(
+        coupling="none",
+        l1_ratio=0.5,
+        restrict_features=True,
+        allowed_transitions="observed",
+        decoding="marginal",
+        warm_start=True,
+        start_end=False,
     ),
     "stepwise": StepwiseClassifier(LogisticRegression()),
     "stepwise without probabilities": StepwiseClassifier(LinearSVC()),
