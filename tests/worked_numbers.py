@@ -58,3 +58,10 @@ def i2():
         y.append((t + t * n // 2 + n) % 3)
     i, j = np.arange(3)[:, None], np.arange(3)
     return X, y, 0.3 * np.sin(1 + 2 * i + j)
+
+
+def t6():
+    """A grid of two levels: unary scores, transitions, coupling."""
+    unary = [np.sin(1 + np.arange(12)).reshape(4, 3), np.cos(1 + np.arange(8)).reshape(4, 2)]
+    transition = [0.4 * np.cos(np.arange(9)).reshape(3, 3), 0.4 * np.sin(np.arange(4)).reshape(2, 2)]
+    return unary, transition, [0.5 * np.sin(2 + np.arange(6)).reshape(3, 2)]

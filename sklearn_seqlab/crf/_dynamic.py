@@ -74,7 +74,7 @@ class DynamicCRF(SequenceLabeler):
         Share of the l1 norm in the elastic-net penalty.
     coupling : {"label", "none"}, default="label"
         Whether pairs of labels of neighbouring levels have a weight. "none" makes the levels independent chains.
-    level_features : None or list of n_levels array-like of int, default=None
+    level_features : None or list of n_levels array-like of int or None, default=None
         Columns of ``X`` that each level sees; None for all.
     solver : {"auto", "lbfgs", "owlqn"}, default="auto"
         As in :class:`LinearChainCRF`.
@@ -416,6 +416,9 @@ class DynamicCRF(SequenceLabeler):
             raise ValueError(f"level_features has {len(chosen)} entries, but y has {n_levels} level(s).")
         columns: list[np.ndarray | None] = []
         for d, own in enumerate(chosen):
+            if own is None:
+                columns.append(None)
+                continue
             array = np.asarray(own)
             if array.ndim != 1 or not array.size or array.dtype.kind not in "iu":
                 raise ValueError(f"level_features[{d}] is {own!r}; expected column numbers of X.")
