@@ -1,7 +1,7 @@
 """Sequence labelling with a scikit-learn interface: a label for every time step of every sequence."""
 
 from sklearn_seqlab._version import __version__
-from sklearn_seqlab.crf import BoostedCRF, DynamicCRF, LinearChainCRF, SemiCRF
+from sklearn_seqlab.crf import BoostedCRF, CRFFeatureInduction, DynamicCRF, LinearChainCRF, SemiCRF
 from sklearn_seqlab.hierarchical import HSCRFClassifier
 from sklearn_seqlab.hmm import GreedyInductionHMM, HMMClassifier, RuleHMM
 from sklearn_seqlab.stepwise import StepwiseClassifier
@@ -9,6 +9,7 @@ from sklearn_seqlab.svm import StructuredPerceptron, StructuredSVM
 
 __all__ = [
     "BoostedCRF",
+    "CRFFeatureInduction",
     "DynamicCRF",
     "GreedyInductionHMM",
     "HMMClassifier",

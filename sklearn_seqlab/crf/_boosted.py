@@ -19,6 +19,7 @@ from sklearn_seqlab._conjunctions import read_window
 from sklearn_seqlab._progress import Progress
 from sklearn_seqlab._sklearn_private import Interval, StrOptions, _fit_context
 from sklearn_seqlab.base import SequenceTags
+from sklearn_seqlab.crf._held_out import held_out_split
 from sklearn_seqlab.crf._tree_boosting import HeldOutTrees, TreeOutcome, TreeParameters, boost_trees
 from sklearn_seqlab.crf._trees import all_scores, tree_inputs, tree_names
 from sklearn_seqlab.inference import PackedChains
@@ -355,7 +356,7 @@ class BoostedCRF(LinearChainLabeler, ProbabilisticChainLabeler):
             raise ValueError("y holds no label at all: every step of every sequence is missing.")
         weight = read_weights(sample_weight, batch.n_sequences)
         random = check_random_state(self.random_state)
-        numbers, held_out = self._split(weight, labels, random)
+        numbers, held_out = held_out_split(weight, labels, self.validation_fraction, random)
         with _parallel.one_blas_thread(), Progress(self.verbose, "BoostedCRF", self.n_rounds) as progress:
             data = batch, labels, weight
             if self.weak_learner == "tree":
@@ -671,25 +672,6 @@ class BoostedCRF(LinearChainLabeler, ProbabilisticChainLabeler):
                 sparse.hstack([values, ones], format="csr") if batch.is_sparse else np.hstack([values, ones])
             )
         return PackedBatch(values, batch.offsets)
-
-    def _split(
-        self, weight: np.ndarray, labels: LabelCodes, random: np.random.RandomState
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of the sequences to learn from, and of those held out."""
-        usable = np.flatnonzero((weight > 0) & labels.is_informative())
-        if not len(usable):
-            raise ValueError("y holds no label where sample_weight is positive: nothing to learn from.")
-        share = self.validation_fraction
-        if share is None:
-            return usable, usable[:0]
-        if len(usable) < 2:
-            raise ValueError(
-                f"validation_fraction={share!r} needs at least 2 sequences with labels, but X has {len(usable)}. "
-                "Cut a long stream into several sequences, days for instance."
-            )
-        order = random.permutation(usable)
-        n_held_out = min(max(1, round(share * len(order))), len(order) - 1)
-        return np.sort(order[n_held_out:]), np.sort(order[:n_held_out])
 
     def _loss(self, weight: np.ndarray, lengths: np.ndarray) -> SequenceLoss:
         if self.loss == "log" or (self.loss == "auto" and self.weak_learner == "tree"):

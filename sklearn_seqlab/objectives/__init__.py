@@ -5,6 +5,7 @@ from sklearn_seqlab.objectives._chain_boosting import ChainBoosting, HeldOutChai
 from sklearn_seqlab.objectives._chain_likelihood import ChainLogLikelihood
 from sklearn_seqlab.objectives._chain_margin import ChainMargin
 from sklearn_seqlab.objectives._chain_scores import ChainCoefficients, assemble_chains, check_coefficients
+from sklearn_seqlab.objectives._conjunction_gains import ConjunctionGains
 from sklearn_seqlab.objectives._grid_likelihood import (
     GridCoefficients,
     GridLogLikelihood,
@@ -32,6 +33,7 @@ __all__ = [
     "ChainLogLikelihood",
     "ChainMargin",
     "Chunk",
+    "ConjunctionGains",
     "ElasticNet",
     "GridCoefficients",
     "GridLogLikelihood",

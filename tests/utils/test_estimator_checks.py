@@ -14,6 +14,7 @@ from sklearn.svm import LinearSVC
 
 from sklearn_seqlab import (
     BoostedCRF,
+    CRFFeatureInduction,
     DynamicCRF,
     GreedyInductionHMM,
     HMMClassifier,
@@ -70,6 +71,19 @@ CONFIGURATIONS = {
         leaf_update="mean",
         l2=0.1,
         decoding="marginal",
+    ),
+    "induced features": CRFFeatureInduction(max_rounds=3, batch_size=4),
+    "induced features, errors": CRFFeatureInduction(
+        max_rounds=2,
+        batch_size=3,
+        steps="errors",
+        candidates="exhaustive",
+        max_order=2,
+        window=(1, 0),
+        n_rescore=4,
+        negations=True,
+        decoding="marginal",
+        min_gain=0.0,
     ),
     "grid": DynamicCRF(),
     "grid, restricted": DynamicCRF(
