@@ -79,7 +79,8 @@ class CRFFeatureInduction(LinearChainLabeler, ProbabilisticChainLabeler):
     negations : bool, default=False
         Whether there are also items that say that an input is off.
     refit_iter : int, default=10
-        Iterations on all weights after each round; after the last they are learnt to `tol`.
+        Iterations on all weights after each round; after the last they are learnt to `tol`, unless sequences are held
+        out: the best round is then kept as it was judged.
     allowed_transitions : None, "observed", dict or array-like, default=None
         As in :class:`LinearChainCRF`.
     validation_fraction : float or None, default=None

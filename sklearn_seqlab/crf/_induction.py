@@ -23,7 +23,7 @@ from sklearn_seqlab.objectives import (
 from sklearn_seqlab.sequences import LabelCodes, PackedBatch
 from sklearn_seqlab.solvers import SolverOutcome, lbfgs, minimise_along
 
-__all__ = ["Feature", "Induction", "InductionParameters", "Stage"]
+__all__ = ["Candidate", "Feature", "Induction", "InductionParameters", "Stage"]
 
 # Truth of candidates is worked out for so many (step, candidate) entries at once.
 _ENTRIES_AT_ONCE = 2**22
@@ -43,7 +43,9 @@ class Feature(NamedTuple):
     round: int
 
 
-class _Candidate(NamedTuple):
+class Candidate(NamedTuple):
+    """A feature that might be added, with its best weight and what that gains."""
+
     gain: float
     weight: float
     conjunction: Conjunction
@@ -142,7 +144,7 @@ class Induction:
         watch: Callable[[Induction], float] | None = None,
         callback: Callable[[int, float], None] | None = None,
     ) -> SolverOutcome:
-        """All rounds; the model is then the last stage, refitted to ``tol``."""
+        """All rounds; the model is then the last stage, refitted to ``tol``, or with a ``watch`` the best one."""
         callback = callback or (lambda iteration, value: None)
         params = self.params
         outcome = self._fit(None, params.max_iter)
@@ -171,9 +173,11 @@ class Induction:
                     break
             else:
                 callback(params.max_rounds, self.losses[-1])
-            if self.watched:
+            if (
+                self.watched
+            ):  # the weights of the best round are kept as well, since it is they that were judged
                 self.restore(int(np.argmin(self.watched)))
-            if not interrupted and self.features:
+            elif not interrupted and self.features:
                 outcome = self._fit(self.stages[-1].parts, params.max_iter)
                 self.stages[-1] = self.stages[-1]._replace(parts=self._parts(outcome))
                 self.losses[-1] = outcome.value
@@ -181,12 +185,14 @@ class Induction:
         except KeyboardInterrupt:
             interrupted = True
         outcome.interrupted = interrupted
-        outcome.message = outcome.message if not outcome.converged else message
+        if self.watched:
+            outcome.converged = True
+        outcome.message = message if outcome.converged else outcome.message
         return outcome
 
     # ---- choosing ---------------------------------------------------------------------------------------------
 
-    def choose(self) -> list[_Candidate]:
+    def choose(self) -> list[Candidate]:
         """The features of largest gain, at most ``batch_size`` of them, the best first."""
         params = self.params
         chains = self._chains()
@@ -194,7 +200,7 @@ class Induction:
         free, known = self._marginals(chains)
         gains = ConjunctionGains(free[rows], known[rows], self.row_weight[rows], params.C)
         n_wanted = max(params.batch_size, params.n_rescore)
-        found: list[_Candidate] = []
+        found: list[Candidate] = []
         counted = 0
         for conjunctions in self._candidate_groups(gains, rows, found, n_wanted):
             if not conjunctions:
@@ -206,7 +212,7 @@ class Induction:
         if params.n_rescore:
             head = [self._rescored(chains, one) for one in ranked[: params.n_rescore]]
             ranked = sorted(head, key=_rank) + ranked[params.n_rescore :]
-        chosen: list[_Candidate] = []
+        chosen: list[Candidate] = []
         seen: set[tuple[bytes, int]] = set()
         for one in ranked:
             if len(chosen) == params.batch_size or one.gain <= params.min_gain:
@@ -220,12 +226,14 @@ class Induction:
         return chosen
 
     def _candidate_groups(
-        self, gains: ConjunctionGains, rows: np.ndarray, found: list[_Candidate], n_wanted: int
+        self, gains: ConjunctionGains, rows: np.ndarray, found: list[Candidate], n_wanted: int
     ) -> Iterator[list[Conjunction]]:
         """Candidates; with an exhaustive search length by length, grown from those that may still lead somewhere."""
         items: list[Conjunction] = [(k,) for k in range(len(self.items))]
         if not self.params.exhaustive:
-            grown = {pair for pair in combinations(range(len(items)), 2) if self._is_legal(pair)}
+            grown: set[Conjunction] = {
+                pair for pair in combinations(range(len(items)), 2) if self._is_legal(pair)
+            }
             for conjunction in self.conjunctions:
                 for k in range(len(items)):
                     grown.add(tuple(sorted({*conjunction, k})))
@@ -279,7 +287,7 @@ class Induction:
         conjunctions: list[Conjunction],
         gains: ConjunctionGains,
         rows: np.ndarray,
-        found: list[_Candidate],
+        found: list[Candidate],
         n_wanted: int,
     ) -> None:
         """Add candidates with their gains, those excepted whose bounds show that they are not among the best."""
@@ -296,11 +304,11 @@ class Induction:
                 place, label = np.unravel_index(taken, bounds.shape)
                 weights, values = gains.best(truth[:, place], label)
                 for k in np.flatnonzero(values > self.params.min_gain):
-                    one = _Candidate(float(values[k]), float(weights[k]), part[place[k]], int(label[k]))
+                    one = Candidate(float(values[k]), float(weights[k]), part[place[k]], int(label[k]))
                     if (_signature(self._truth_of(one.conjunction)), one.label) not in self.taken:
                         found.append(one)
 
-    def _rescored(self, chains: PackedChains, one: _Candidate) -> _Candidate:
+    def _rescored(self, chains: PackedChains, one: Candidate) -> Candidate:
         """The candidate with its true gain, at passes over the data."""
         loss = SequenceLoss(self.weight, None)
         step = np.zeros(chains.unary.shape)
@@ -319,7 +327,7 @@ class Induction:
 
     # ---- growing ----------------------------------------------------------------------------------------------
 
-    def add(self, chosen: Sequence[_Candidate], number: int) -> SolverOutcome:
+    def add(self, chosen: Sequence[Candidate], number: int) -> SolverOutcome:
         """Give the chosen features weights, and take some steps on all weights."""
         before = self.stages[-1].parts
         old, n_old = before.node, len(self.conjunctions)
@@ -427,12 +435,12 @@ class Induction:
         return held
 
 
-def _rank(one: _Candidate) -> tuple[float, int, Conjunction, int]:
+def _rank(one: Candidate) -> tuple[float, int, Conjunction, int]:
     # equal up to rounding counts as equal, so that ties are broken by what is simpler
     return -float(f"{one.gain:.11g}"), len(one.conjunction), one.conjunction, one.label
 
 
-def _threshold(found: list[_Candidate], n_wanted: int, least: float) -> float:
+def _threshold(found: list[Candidate], n_wanted: int, least: float) -> float:
     """A gain that a candidate has to exceed to be of use."""
     if len(found) < n_wanted:
         return least
