@@ -29,7 +29,14 @@ from sklearn_seqlab.objectives import (
     narrow_by,
     too_large,
 )
-from sklearn_seqlab.sequences import UNSEEN, LevelCodes, PackedBatch, encode_levels, segments_of
+from sklearn_seqlab.sequences import (
+    UNSEEN,
+    LevelCodes,
+    PackedBatch,
+    encode_levels,
+    label_table,
+    segments_of,
+)
 
 __all__ = ["HierarchyLabeler", "duration_scores"]
 
@@ -335,14 +342,7 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
         """States (n_levels, n_rows) as labels, (n_rows,) or (n_rows, n_labelled_levels)."""
         top, classes = self._shape().top_level, self._level_classes()
         columns = [own[x[top + k]] for k, own in enumerate(classes)]
-        if self._is_flat:
-            return columns[0]
-        if len({column.dtype.kind for column in columns}) == 1:
-            return np.column_stack(columns)
-        table = np.empty((x.shape[1], len(columns)), dtype=object)
-        for k, column in enumerate(columns):
-            table[:, k] = column.tolist()
-        return table
+        return columns[0] if self._is_flat else label_table(columns)
 
     def _likeliest_states(self, engine: Any) -> np.ndarray:
         nodes, shape = self._node_marginals(engine), self._shape()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 
+import boosting
 import durations
 import gpstruct
 import kitchen
@@ -22,6 +23,7 @@ import ua
 
 TABLES = {
     "ua": ua,
+    "boosting": boosting,
     "durations": durations,
     "gpstruct": gpstruct,
     "kitchen": kitchen,

@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_seqlab._conjunctions import (
     Conjunction,
     check_two_values,
-    clause,
     conjunction_truth,
     make_items,
     read_window,
+    rules_as_text,
 )
 from sklearn_seqlab.base import SequenceTags
 from sklearn_seqlab.hmm import _emission
@@ -89,14 +89,7 @@ class ConjunctionHMM(BaseHMM):
         """
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", [f"x{p}" for p in range(self.n_features_in_)])
-        lines = []
-        for label in self.classes_:
-            rules = self.rules_[self.rules_["label"] == label]
-            order = np.argsort(-rules["weight"], kind="stable")[:top]
-            for rule in rules[order]:
-                text = clause(label, rule["conjunction"], self.items_, names)
-                lines.append(f"{text}  % {rule['weight']:.2f}")
-        return "\n".join(lines)
+        return rules_as_text(self.rules_, self.classes_, self.items_, names, top)
 
     def _channels(self, batch: PackedBatch) -> PackedBatch:
         return _channels_of(batch, self.items_, self.conjunctions_)

@@ -15,6 +15,7 @@ from sklearn_seqlab.inference.chain import ChainScores
 from sklearn_seqlab.inference.hierarchy import HierarchyScores
 from sklearn_seqlab.inference.online_chain import OnlineChain
 from sklearn_seqlab.inference.packed_chains import PackedChains
+from sklearn_seqlab.inference.packed_grids import PackedGrids
 from sklearn_seqlab.inference.packed_hierarchies import NestedSegments
 from sklearn_seqlab.inference.packed_stacks import PackedStacks
 from sklearn_seqlab.inference.segment import SegmentScores
@@ -32,6 +33,7 @@ __all__ = [
     "NestedSegments",
     "OnlineChain",
     "PackedChains",
+    "PackedGrids",
     "PackedStacks",
     "SegmentScores",
     "StackLayout",

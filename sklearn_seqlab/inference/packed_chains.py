@@ -8,6 +8,7 @@ answer is right to rounding.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn_seqlab.exceptions import InfeasibleSequenceError
 from sklearn_seqlab.inference import (
     _chain_log,
+    _chain_moments,
     _chain_n_best,
     _chain_sample,
     _chain_scaled,
@@ -119,6 +121,58 @@ class PackedChains:
                 self.unary, self._moves, self.offsets, redo, weight, work, node, edge, log_z
             )
         return log_z, node, edge if self.transition.ndim == 3 else edge[0]
+
+    def forward_backward_by_sequence(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Log-partition and marginals, those of moves summed within each sequence.
+
+        Returns
+        -------
+        log_z : ndarray of shape (n_sequences,)
+            Minus infinity for an infeasible sequence, whose marginals are zero.
+        node : ndarray of shape (n_total, n_labels)
+        edge, squares : ndarray of shape (n_sequences, n_labels, n_labels)
+            The marginals of moves and their squares, summed over the steps of a sequence.
+        """
+        edge, squares = (np.empty((self.n_sequences, self.n_labels, self.n_labels)) for _ in range(2))
+        if self.transition.ndim == 3:
+            log_z, node, moves = self.forward_backward()
+            for s, (start, stop) in enumerate(pairwise(self.offsets)):
+                edge[s], squares[s] = moves[start:stop].sum(axis=0), np.square(moves[start:stop]).sum(axis=0)
+            return log_z, node, edge, squares
+        log_z, node, left, right, redo, factors = self._scaled_forward_backward(np.ones(self.n_sequences))
+        for out, power in ((edge, 1), (squares, 2)):
+            before, after = (left, right) if power == 1 else (left**2, right**2)
+            for s, (start, stop) in enumerate(pairwise(self.offsets)):
+                np.matmul(before[start : stop - 1].T, after[start + 1 : stop], out=out[s])
+            out *= factors**power
+        for s in redo:
+            rows = slice(self.offsets[s], self.offsets[s + 1])
+            alone = self.one(s).with_moves_per_step().forward_backward_by_sequence()
+            log_z[s], node[rows], edge[s], squares[s] = alone[0][0], alone[1], alone[2][0], alone[3][0]
+        return log_z, node, edge, squares
+
+    def moments(
+        self, step_gain: np.ndarray, move_gain: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Log-partition, and mean and variance of what the steps and moves of a labelling add up to.
+
+        Parameters
+        ----------
+        step_gain : ndarray of shape (n_total, n_labels)
+        move_gain : ndarray of shape (n_labels, n_labels) or (n_total, n_labels, n_labels)
+            Those of first steps are not read.
+
+        Returns
+        -------
+        log_z, mean, variance : ndarray of shape (n_sequences,)
+        """
+        moved = move_gain if move_gain.ndim == 3 else move_gain[None]
+        log_z, mean, variance = (np.empty(self.n_sequences) for _ in range(3))
+        work = np.empty((7, self.n_labels))
+        _chain_moments.moments(
+            self.unary, self._moves, step_gain, moved, self.offsets, work, log_z, mean, variance
+        )
+        return log_z, mean, variance
 
     def viterbi(self) -> tuple[np.ndarray, np.ndarray]:
         """Codes (n_total,) and scores (n_sequences,) of the best labellings."""

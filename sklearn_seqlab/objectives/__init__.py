@@ -1,8 +1,16 @@
 """Stage 3: coefficients -> scores -> value and gradient; penalties."""
 
+from sklearn_seqlab.objectives._boosting_features import FEATURE_SETS
+from sklearn_seqlab.objectives._chain_boosting import ChainBoosting, HeldOutChains
 from sklearn_seqlab.objectives._chain_likelihood import ChainLogLikelihood
 from sklearn_seqlab.objectives._chain_margin import ChainMargin
 from sklearn_seqlab.objectives._chain_scores import ChainCoefficients, assemble_chains, check_coefficients
+from sklearn_seqlab.objectives._conjunction_gains import ConjunctionGains
+from sklearn_seqlab.objectives._grid_likelihood import (
+    GridCoefficients,
+    GridLogLikelihood,
+    grid_doubles_per_step,
+)
 from sklearn_seqlab.objectives._hierarchy_engines import StackEngine, choose_engine, make_engine
 from sklearn_seqlab.objectives._hierarchy_knowledge import KnownConfiguration, check_known, narrow_by
 from sklearn_seqlab.objectives._hierarchy_likelihood import (
@@ -11,22 +19,35 @@ from sklearn_seqlab.objectives._hierarchy_likelihood import (
 )
 from sklearn_seqlab.objectives._hierarchy_scores import Chunk, assemble_cliques, duration_curve
 from sklearn_seqlab.objectives._hierarchy_shape import HierarchyShape, Level
+from sklearn_seqlab.objectives._known_chains import KnownChains, ScoreLine, Scores, SequenceLoss
 from sklearn_seqlab.objectives._linear import linear_scores, make_features, observed_pairs
+from sklearn_seqlab.objectives._move_weights import MoveWeights, framed_scores
 from sklearn_seqlab.objectives._nested_engine import too_large
 from sklearn_seqlab.objectives._penalties import ElasticNet
 from sklearn_seqlab.objectives._planes import Planes
 
 __all__ = [
+    "FEATURE_SETS",
+    "ChainBoosting",
     "ChainCoefficients",
     "ChainLogLikelihood",
     "ChainMargin",
     "Chunk",
+    "ConjunctionGains",
     "ElasticNet",
+    "GridCoefficients",
+    "GridLogLikelihood",
+    "HeldOutChains",
     "HierarchyLogLikelihood",
     "HierarchyShape",
+    "KnownChains",
     "KnownConfiguration",
     "Level",
+    "MoveWeights",
     "Planes",
+    "ScoreLine",
+    "Scores",
+    "SequenceLoss",
     "StackEngine",
     "assemble_chains",
     "assemble_cliques",
@@ -34,6 +55,8 @@ __all__ = [
     "check_known",
     "choose_engine",
     "duration_curve",
+    "framed_scores",
+    "grid_doubles_per_step",
     "hierarchy_doubles_per_step",
     "linear_scores",
     "make_engine",

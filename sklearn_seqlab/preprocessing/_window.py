@@ -7,12 +7,11 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_seqlab.preprocessing._rows import cut_rows
-from sklearn_seqlab.sequences import PackedBatch, pack
+from sklearn_seqlab.sequences import PackedBatch, pack, window_rows
 
 __all__ = ["SlidingWindow"]
 
@@ -102,9 +101,7 @@ class SlidingWindow(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         known = getattr(self, "feature_names_in_", None)
         if known is not None and batch.feature_names is not None and list(known) != list(batch.feature_names):
             raise ValueError(f"X has columns {list(batch.feature_names)}, but fit saw {list(known)}.")
-        offsets = range(-self.before, self.after + 1)
-        windows = (_sparse if batch.is_sparse else _dense)(batch, offsets, self.fill)
-        return cut_rows(windows, batch.offsets)
+        return cut_rows(window_rows(batch, self.before, self.after, self.fill), batch.offsets)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Name and offset of each column, such as ``fridge[t-1]``, ``fridge[t]``, ``fridge[t+1]``.
@@ -148,45 +145,3 @@ class SlidingWindow(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         if batch.is_sparse and self.fill != 0:
             raise ValueError(f"fill must be 0 for sparse sequences, but is {self.fill!r}.")
         return batch
-
-
-def _neighbours(batch: PackedBatch, offset: int) -> tuple[np.ndarray, np.ndarray]:
-    """Steps that have a neighbour at `offset` in their own sequence, and those neighbours."""
-    steps = np.arange(batch.n_total)
-    first = np.repeat(batch.offsets[:-1], batch.lengths)
-    stop = np.repeat(batch.offsets[1:], batch.lengths)
-    steps = steps[(steps + offset >= first) & (steps + offset < stop)]
-    return steps, steps + offset
-
-
-def _within(batch: PackedBatch, offsets: range) -> range:
-    """The offsets at which some step of the batch has a neighbour."""
-    longest = int(batch.lengths.max())
-    return range(max(offsets.start, 1 - longest), min(offsets.stop, longest))
-
-
-def _dense(batch: PackedBatch, offsets: range, fill: float) -> np.ndarray:
-    windows = np.full((batch.n_total, len(offsets), batch.n_features), float(fill))
-    for offset in _within(batch, offsets):
-        steps, neighbours = _neighbours(batch, offset)
-        windows[steps, offset - offsets.start] = batch.values[neighbours]
-    return windows.reshape(batch.n_total, -1)
-
-
-def _empty(batch: PackedBatch, n_offsets: int) -> sparse.csr_array:
-    return sparse.csr_array((batch.n_total, n_offsets * batch.n_features))
-
-
-def _sparse(batch: PackedBatch, offsets: range, fill: float) -> sparse.csr_array:
-    near = _within(batch, offsets)
-    shifted = [_empty(batch, near.start - offsets.start)]
-    for offset in near:
-        steps, neighbours = _neighbours(batch, offset)
-        choose = sparse.csr_array(
-            (np.ones(len(steps)), (steps, neighbours)), shape=(batch.n_total, batch.n_total)
-        )
-        shifted.append(choose @ batch.values)
-    shifted.append(_empty(batch, offsets.stop - near.stop))
-    windows = sparse.hstack(shifted, format="csr")
-    windows.sort_indices()  # products of sparse matrices are not sorted
-    return windows

@@ -24,7 +24,7 @@ from sklearn_seqlab.sequences._level_forms import (
     split_both,
     split_levels,
 )
-from sklearn_seqlab.sequences._levels import LevelCodes, encode_levels
+from sklearn_seqlab.sequences._levels import LevelCodes, encode_levels, label_table
 from sklearn_seqlab.sequences._segments import (
     PackedSegments,
     cut_rows,
@@ -33,6 +33,7 @@ from sklearn_seqlab.sequences._segments import (
     segments_to_labels,
 )
 from sklearn_seqlab.sequences._weights import class_weights, read_weights
+from sklearn_seqlab.sequences._window import window_rows
 
 __all__ = [
     "CANDIDATES",
@@ -50,6 +51,7 @@ __all__ = [
     "encode_labels",
     "encode_levels",
     "encode_training_labels",
+    "label_table",
     "labels_to_segments",
     "pack",
     "pick_level",
@@ -66,4 +68,5 @@ __all__ = [
     "split_levels",
     "step_costs",
     "unpack",
+    "window_rows",
 ]

@@ -17,7 +17,7 @@ from sklearn_seqlab.sequences._batch import rows_of
 from sklearn_seqlab.sequences._labels import CANDIDATES, MISSING, UNSEEN, LabelCodes, encode_labels
 from sklearn_seqlab.sequences._level_forms import UNKNOWN, read_forms
 
-__all__ = ["LevelCodes", "encode_levels"]
+__all__ = ["LevelCodes", "encode_levels", "label_table"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,6 +228,16 @@ def encode_levels(
         root,
         segment_bottom,
     )
+
+
+def label_table(columns: Sequence[np.ndarray]) -> np.ndarray:
+    """Labels of several levels side by side, (n_rows, n_levels); objects where their types differ."""
+    if len({column.dtype.kind for column in columns}) == 1:
+        return np.column_stack(columns)
+    table = np.empty((len(columns[0]), len(columns)), dtype=object)
+    for k, column in enumerate(columns):
+        table[:, k] = column.tolist()
+    return table
 
 
 class _Places:

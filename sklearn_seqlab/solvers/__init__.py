@@ -1,7 +1,9 @@
 """Stage 4: minimise an objective; a solver knows no model."""
 
+from sklearn_seqlab.solvers._boosting import BoostingOutcome, boost
 from sklearn_seqlab.solvers._frank_wolfe import frank_wolfe
 from sklearn_seqlab.solvers._lbfgs import lbfgs
+from sklearn_seqlab.solvers._line_search import minimise_along
 from sklearn_seqlab.solvers._margin import DualSolution, MarginOutcome, MarginProblem
 from sklearn_seqlab.solvers._one_slack import one_slack
 from sklearn_seqlab.solvers._outcome import Objective, SolverOutcome, report
@@ -12,6 +14,7 @@ from sklearn_seqlab.solvers._subgradient import SubgradientRun, perceptron, subg
 from sklearn_seqlab.solvers._working_set import PlaneCache, working_set
 
 __all__ = [
+    "BoostingOutcome",
     "DualSolution",
     "MarginOutcome",
     "MarginProblem",
@@ -19,8 +22,10 @@ __all__ = [
     "PlaneCache",
     "SolverOutcome",
     "SubgradientRun",
+    "boost",
     "frank_wolfe",
     "lbfgs",
+    "minimise_along",
     "one_slack",
     "owlqn",
     "perceptron",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_predict, cross_validate
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
@@ -43,7 +44,7 @@ def check_grid_search_in_a_pipeline(estimator: Any) -> None:
 
 
 def _search(estimator: BaseEstimator, grid: dict[str, list[Any]]) -> None:
-    bare = getattr(estimator, "steps", [(None, estimator)])[-1][1]
+    bare = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
     X, y = make_check_data(bare, n_sequences=12)
     labels: list[Any] = list(y)
     if get_tags(bare).target_tags.missing_labels:

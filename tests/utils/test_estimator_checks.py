@@ -13,6 +13,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from sklearn_seqlab import (
+    BoostedCRF,
+    CRFFeatureInduction,
+    DynamicCRF,
     GreedyInductionHMM,
     HMMClassifier,
     HSCRFClassifier,
@@ -37,6 +40,61 @@ CONFIGURATIONS = {
     "observed moves": LinearChainCRF(allowed_transitions="observed"),
     "marginal": LinearChainCRF(decoding="marginal", start_end=False, fit_intercept=False, warm_start=True),
     "balanced": LinearChainCRF(class_weight="balanced"),
+    "boosted": BoostedCRF(n_rounds=8, fit_intercept=True),
+    "boosted, context": BoostedCRF(
+        n_rounds=5, beam_size=4, feature_set="context", window=(1, 1), loss="log", warm_start=True
+    ),
+    "boosted, hidden labels held": BoostedCRF(
+        n_rounds=4,
+        surrogate="fixed_h",
+        update="newton",
+        temperature="length",
+        sigma=10.0,
+        decoding="marginal",
+    ),
+    "boosted, held out": BoostedCRF(
+        n_rounds=5, feature_set="persistence", validation_fraction=0.3, n_iter_no_change=3, corrective_every=3
+    ),
+    "boosted, joint": BoostedCRF(n_rounds=300, solver="joint", l2=0.1, feature_set="transition"),
+    "boosted trees": BoostedCRF(
+        weak_learner="tree", n_rounds=4, max_leaf_nodes=3, min_samples_leaf=2, warm_start=True
+    ),
+    "boosted trees, edge": BoostedCRF(
+        weak_learner="tree",
+        potentials="edge",
+        tree_output="label",
+        n_rounds=3,
+        loss="exp",
+        temperature="length",
+        window=(1, 0),
+        min_samples_leaf=12,
+        leaf_update="mean",
+        l2=0.1,
+        decoding="marginal",
+    ),
+    "induced features": CRFFeatureInduction(max_rounds=3, batch_size=4),
+    "induced features, errors": CRFFeatureInduction(
+        max_rounds=2,
+        batch_size=3,
+        steps="errors",
+        candidates="exhaustive",
+        max_order=2,
+        window=(1, 0),
+        n_rescore=4,
+        negations=True,
+        decoding="marginal",
+        min_gain=0.0,
+    ),
+    "grid": DynamicCRF(),
+    "grid, restricted": DynamicCRF(
+        coupling="none",
+        l1_ratio=0.5,
+        restrict_features=True,
+        allowed_transitions="observed",
+        decoding="marginal",
+        warm_start=True,
+        start_end=False,
+    ),
     "stepwise": StepwiseClassifier(LogisticRegression()),
     "stepwise without probabilities": StepwiseClassifier(LinearSVC()),
     "segments": SemiCRF(),
