@@ -15,6 +15,7 @@ from sklearn_seqlab.objectives._linear import linear_scores, make_features, obse
 from sklearn_seqlab.objectives._nested_engine import too_large
 from sklearn_seqlab.objectives._penalties import ElasticNet
 from sklearn_seqlab.objectives._planes import Planes
+from sklearn_seqlab.objectives._row_losses import GroupPlanes, RowLikelihood, RowMargin, RowSequences
 
 __all__ = [
     "ChainCoefficients",
@@ -22,11 +23,15 @@ __all__ = [
     "ChainMargin",
     "Chunk",
     "ElasticNet",
+    "GroupPlanes",
     "HierarchyLogLikelihood",
     "HierarchyShape",
     "KnownConfiguration",
     "Level",
     "Planes",
+    "RowLikelihood",
+    "RowMargin",
+    "RowSequences",
     "StackEngine",
     "assemble_chains",
     "assemble_cliques",

@@ -24,6 +24,7 @@ from sklearn_seqlab.sequences._level_forms import (
     split_levels,
 )
 from sklearn_seqlab.sequences._levels import LevelCodes, encode_levels
+from sklearn_seqlab.sequences._partial import known_runs, raise_if_partial
 from sklearn_seqlab.sequences._segments import (
     PackedSegments,
     cut_rows,
@@ -48,10 +49,12 @@ __all__ = [
     "cut_rows",
     "encode_labels",
     "encode_levels",
+    "known_runs",
     "labels_to_segments",
     "pack",
     "pick_level",
     "raise_if_forbidden",
+    "raise_if_partial",
     "read_allowed_transitions",
     "read_cost",
     "read_forms",

@@ -20,7 +20,9 @@ from sklearn_seqlab.sequences import (
     LabelCodes,
     PackedBatch,
     encode_labels,
+    known_runs,
     pack,
+    raise_if_partial,
     read_allowed_transitions,
     read_cost,
     read_weights,
@@ -35,9 +37,10 @@ from sklearn_seqlab.solvers import (
     subgradient,
     working_set,
 )
-from sklearn_seqlab.svm._partial import known_runs, raise_if_partial
 
 __all__ = ["StructuredSVM"]
+
+_CURE = "Use partial='latent', or LinearChainCRF, or leave the sequence out."
 
 # Rounds in which hidden labels are completed anew, at most.
 _MAX_COMPLETIONS = 20
@@ -268,7 +271,7 @@ class StructuredSVM(LinearChainLabeler):
         if not labels.n_labels:
             raise ValueError("y holds no label at all: every step of every sequence is missing.")
         if self.partial == "error":
-            raise_if_partial(labels)
+            raise_if_partial(labels, _CURE)
         weight = read_weights(sample_weight, batch.n_sequences)
         columns = self._edge_columns(batch)
         pairs = self._observed_pairs(batch, labels)
@@ -354,7 +357,7 @@ class StructuredSVM(LinearChainLabeler):
         if not labels.n_labels:
             raise ValueError("y holds no label at all: every step of every sequence is missing.")
         if self.partial == "error":
-            raise_if_partial(labels)
+            raise_if_partial(labels, _CURE)
         columns = self._edge_columns(batch)
         with _parallel.one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
             problem = self._problem(
