@@ -1,0 +1,5 @@
+"""Hierarchical kernel learning: optimal rules over all conjunctions of inputs."""
+
+from sklearn_seqlab.hkl._struct_hkl import StructHKLClassifier
+
+__all__ = ["StructHKLClassifier"]

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from sklearn_seqlab.sequences import PackedBatch
 
-__all__ = ["atom_truth", "binary_atoms", "check_binary", "chains_of", "literals", "threshold_atoms"]
+__all__ = ["atom_truth", "binary_atoms", "chains_of", "check_binary", "literals", "threshold_atoms"]
 
 _DTYPE = [("column", np.intp), ("threshold", np.float64), ("negated", np.bool_)]
 
@@ -32,7 +32,7 @@ def binary_atoms(n_features: int, negations: bool) -> np.ndarray:
 
 
 def threshold_atoms(batch: PackedBatch, n_thresholds: int, negations: bool) -> np.ndarray:
-    """Atoms at so many quantiles of each column at most; fewer where a column has few values.
+    """Atoms at so many quantiles of the distinct values of each column; fewer where a column has few values.
 
     Returns
     -------
@@ -41,13 +41,11 @@ def threshold_atoms(batch: PackedBatch, n_thresholds: int, negations: bool) -> n
     """
     values = batch.values.toarray() if batch.is_sparse else batch.values
     rows = []
-    shares = np.arange(1, n_thresholds + 1) / (n_thresholds + 1)
     for column in range(batch.n_features):
         found = np.unique(values[:, column])
         middles = found[:-1] + np.diff(found) / 2
         if len(middles) > n_thresholds:
-            wanted = np.quantile(values[:, column], shares)
-            middles = middles[np.unique(np.searchsorted(middles, wanted).clip(0, len(middles) - 1))]
+            middles = middles[np.arange(1, n_thresholds + 1) * len(middles) // (n_thresholds + 1)]
         rows += [(column, middle, False) for middle in middles]
         if negations:
             rows += [(column, middle, True) for middle in middles[::-1]]

@@ -199,7 +199,7 @@ class LogProblem:
 class _Scaled:
     """Objective of a solver: weights divided by the roots of their variances, then moves."""
 
-    l1 = None
+    l1: np.ndarray | None = None
 
     def __init__(self, problem: LogProblem, nodes: Nodes, active: np.ndarray, delta: np.ndarray):
         self.problem, self.nodes, self.shape = problem, nodes, delta.shape

@@ -23,7 +23,7 @@ def distinct_rows(truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The distinct rows of a bool matrix, and which of them each row is."""
     if not truth.shape[1]:
         return truth[:1], np.zeros(len(truth), dtype=np.intp)
-    keys, inverse = _keys(_pack_bits(truth))
+    _, inverse = _keys(_pack_bits(truth))
     _, first = np.unique(inverse, return_index=True)
     return truth[first], inverse.astype(np.intp)
 
@@ -218,7 +218,6 @@ class _Index:
 
     def __init__(self, words: np.ndarray):
         self.values = [np.unique(column) for column in words.T]
-        self.sorted, self.order = np.empty(0), np.empty(0)
         keys = self._keys(words)
         self.order = np.argsort(keys, kind="stable")
         self.sorted = keys[self.order]

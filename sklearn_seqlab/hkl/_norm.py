@@ -70,7 +70,9 @@ class HierarchicalNorm:
             return np.where(self.active, 1.0 / curve, 0.0)
         least = np.maximum(np.abs(f), _FLOOR * np.abs(f).max())
         norm = float((curve * least**self.rho)[self.active].sum()) ** (1.0 / self.rho)
-        return np.where(self.active, 1.0 / (norm ** (2.0 - self.rho) * curve * least ** (self.rho - 2.0)), 0.0)
+        return np.where(
+            self.active, 1.0 / (norm ** (2.0 - self.rho) * curve * least ** (self.rho - 2.0)), 0.0
+        )
 
     def _terms(self, eta: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):
@@ -98,7 +100,9 @@ class HierarchicalNorm:
     def better(self, z: np.ndarray, *choices: np.ndarray) -> np.ndarray:
         """Those shares that give the least upper bound of the dual norm."""
         top = max(float(np.abs(z[self.active]).max(initial=0.0)), np.finfo(float).tiny)
-        tried = [self._shares(eta) if eta.any() else self._shares(self.active.astype(float)) for eta in choices]
+        tried = [
+            self._shares(eta) if eta.any() else self._shares(self.active.astype(float)) for eta in choices
+        ]
         return min(tried, key=lambda eta: float(self.gains(z / top, eta).max()))
 
     def dual_squared(

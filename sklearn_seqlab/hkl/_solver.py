@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -11,6 +10,7 @@ import numpy as np
 from sklearn_seqlab.hkl._inner import InnerPoint, LogProblem, MarginCuts
 from sklearn_seqlab.hkl._lattice import Lattice, Nodes
 from sklearn_seqlab.hkl._norm import HierarchicalNorm
+from sklearn_seqlab.solvers import SolverOutcome
 
 __all__ = ["HKLOutcome", "HKLSolver", "WarmStart"]
 
@@ -34,34 +34,31 @@ class WarmStart:
 
 
 @dataclass
-class HKLOutcome:
+class HKLOutcome(SolverOutcome):
     """The best weights found, and what certifies them.
 
     Attributes
     ----------
+    coef : ndarray of shape (n_nodes, n_labels)
+        Weights of ``nodes``.
+    transition : ndarray of shape (n_labels, n_labels)
     nodes : Nodes
     active : ndarray of shape (n_nodes, n_labels), dtype=bool
-    f : ndarray of shape (n_nodes, n_labels)
-    transition : ndarray of shape (n_labels, n_labels)
-    value, dual : float
-        Objective of the weights, and a lower bound of the optimum over the whole lattice.
+    dual : float
+        Lower bound of the optimum over the whole lattice.
     gap_kind : str
         How the dual norm over the whole lattice was bounded.
-    history : list of (seconds, objective, dual, size of the active set)
+    rounds : list of (iterations, objective, dual, size of the active set)
+        Each time the active set was judged.
+    start : WarmStart or None
     """
 
-    nodes: Nodes
-    active: np.ndarray
-    f: np.ndarray
-    transition: np.ndarray
-    value: float = np.inf
+    transition: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    nodes: Nodes = None  # type: ignore[assignment]
+    active: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), dtype=bool))
     dual: float = -np.inf
     gap_kind: str = ""
-    n_iter: int = 0
-    converged: bool = False
-    message: str = ""
-    interrupted: bool = False
-    history: list[tuple[float, float, float, int]] = field(default_factory=list)
+    rounds: list[tuple[int, float, float, int]] = field(default_factory=list)
     start: WarmStart | None = None
 
     @property
@@ -120,14 +117,12 @@ class HKLSolver:
         self.C, self.rho, self.beta = C, rho, beta
         self.callback = callback or (lambda iteration, value: None)
         self.problem.scale_to(C)
-        self.clock = time.perf_counter()
         if start is None:
             self._first_nodes()
         else:
             self.nodes, self.active = start.nodes, start.active
             self.delta, self.eta = start.delta, start.eta
-        zeros = np.zeros(self.active.shape)
-        self.outcome = HKLOutcome(self.nodes, self.active, zeros, np.zeros((self.n_labels,) * 2))
+        self.outcome = HKLOutcome(np.zeros(self.active.shape), np.inf, 0, False, "")
         self.whole_eta: np.ndarray | None = None
         self.whole_norm: HierarchicalNorm | None = None
         self._products: np.ndarray | None = None
@@ -151,8 +146,7 @@ class HKLSolver:
             self.norm = HierarchicalNorm(self.nodes, self.active, self.rho, self.beta)
             reduced = self._reduce(allowed)
             members, labels = self._certify(reduced)
-            now = time.perf_counter() - self.clock
-            outcome.history.append((now, outcome.value, outcome.dual, int(self.active.sum())))
+            outcome.rounds.append((outcome.n_iter, outcome.value, outcome.dual, int(self.active.sum())))
             if outcome.gap <= self.tol * outcome.value:
                 outcome.converged, outcome.message = True, "the duality gap closed"
                 return
@@ -178,11 +172,14 @@ class HKLSolver:
             size = outcome.value if np.isfinite(outcome.value) else self.C
             point = self.problem.solve(self.nodes, self.active, self.delta, share * size)
             self.problem.drop_idle()
-            value = 0.5 * self.norm.value(point.f) ** 2 + 0.5 * float((point.transition**2).sum()) + point.loss
+            value = (
+                0.5 * self.norm.value(point.f) ** 2 + 0.5 * float((point.transition**2).sum()) + point.loss
+            )
             outcome.n_iter += 1
             if value < outcome.value:
-                outcome.value, outcome.f, outcome.transition = value, point.f, point.transition
+                outcome.value, outcome.coef, outcome.transition = value, point.f, point.transition
                 outcome.nodes, outcome.active = self.nodes, self.active
+            outcome.history.append(outcome.value)
             self.callback(outcome.n_iter, outcome.value)
             z = np.where(self.active, self.nodes.holds @ point.rows, 0.0)
             # at the optimum the shares that close the bracket are those of the weights

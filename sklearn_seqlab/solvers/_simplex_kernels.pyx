@@ -77,25 +77,27 @@ cdef void remove(
     double[::1] sine,                       # WORK  (k,)
 ) noexcept nogil:
     """Rotations turn what is left of the factor back into a triangle; O(k**2)."""
-    cdef Py_ssize_t n_sides = sides.shape[1], r, j
+    cdef Py_ssize_t n_sides = sides.shape[1], r, j, below, right
     cdef double c, s, a, b, size
     for r in range(place, k - 1):
-        active[r] = active[r + 1]
-        for j in range(r + 2):
-            factor[r, j] = factor[r + 1, j]
+        below = r + 1
+        active[r] = active[below]
+        for j in range(below + 1):
+            factor[r, j] = factor[below, j]
         for j in range(place, r):
-            a, b = factor[r, j], factor[r, j + 1]
+            right = j + 1
+            a, b = factor[r, j], factor[r, right]
             factor[r, j] = cosine[j] * a + sine[j] * b
-            factor[r, j + 1] = cosine[j] * b - sine[j] * a
-        a, b = factor[r, r], factor[r, r + 1]
+            factor[r, right] = cosine[j] * b - sine[j] * a
+        a, b = factor[r, r], factor[r, below]
         size = sqrt(a * a + b * b)
         c, s = a / size, b / size
         cosine[r], sine[r] = c, s
         factor[r, r] = size
         for j in range(n_sides):
-            a, b = sides[r, j], sides[r + 1, j]
+            a, b = sides[r, j], sides[below, j]
             sides[r, j] = c * a + s * b
-            sides[r + 1, j] = c * b - s * a
+            sides[below, j] = c * b - s * a
 
 
 cdef void solve(

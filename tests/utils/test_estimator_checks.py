@@ -20,6 +20,7 @@ from sklearn_seqlab import (
     RuleHMM,
     SemiCRF,
     StepwiseClassifier,
+    StructHKLClassifier,
     StructuredPerceptron,
     StructuredSVM,
 )
@@ -68,6 +69,11 @@ CONFIGURATIONS = {
     "margins, slack": StructuredSVM(rescaling="slack", allowed_transitions="observed", warm_start=True),
     "margins, restricted": StructuredSVM(partial="error", restrict_features=True, start_end=False),
     "perceptron": StructuredPerceptron(),
+    "optimal rules": StructHKLClassifier(C=100.0),
+    "optimal rules, slack": StructHKLClassifier(
+        C=100.0, rescaling="slack", negations=True, missing="error", rho=2.0, beta=0.5, warm_start=True
+    ),
+    "optimal rules, likelihood": StructHKLClassifier(C=100.0, loss="log", n_thresholds=2),
     "minimal": NearestMean(),
     "two levels": NearestMeanLevels(),
 }
