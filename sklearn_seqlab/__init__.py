@@ -3,7 +3,7 @@
 from sklearn_seqlab._version import __version__
 from sklearn_seqlab.crf import LinearChainCRF, SemiCRF
 from sklearn_seqlab.hierarchical import HSCRFClassifier
-from sklearn_seqlab.hkl import StructHKLClassifier
+from sklearn_seqlab.hkl import RuleEnsembleHKL, StructHKLClassifier
 from sklearn_seqlab.hmm import GreedyInductionHMM, HMMClassifier, RuleHMM
 from sklearn_seqlab.stepwise import StepwiseClassifier
 from sklearn_seqlab.svm import StructuredPerceptron, StructuredSVM
@@ -13,6 +13,7 @@ __all__ = [
     "HMMClassifier",
     "HSCRFClassifier",
     "LinearChainCRF",
+    "RuleEnsembleHKL",
     "RuleHMM",
     "SemiCRF",
     "StepwiseClassifier",

@@ -25,6 +25,8 @@ class InnerPoint(NamedTuple):
     transition : ndarray of shape (n_labels, n_labels)
     loss : float
         ``C`` times the mean loss, or an upper bound of it.
+    price_of_moves : float
+        Half the squared norm of ``transition``, where it has one.
     rows : ndarray of shape (n_rows, n_labels)
         Residuals: minus a subgradient of the loss with respect to the scores of rows.
     moves : ndarray of shape (n_labels, n_labels)
@@ -37,6 +39,7 @@ class InnerPoint(NamedTuple):
     f: np.ndarray
     transition: np.ndarray
     loss: float
+    price_of_moves: float
     rows: np.ndarray
     moves: np.ndarray
     linear: float
@@ -134,9 +137,9 @@ class MarginCuts:
             lifted = np.concatenate([lifted, more])
             self._add(rows, moves, found.offset[new], new)
         residual = (self.multiplier[used] @ self.rows[used]).reshape(self.shape)
-        return InnerPoint(
-            f, transition, self.C * found.bound, residual, transition, float(a @ self.offset[: len(a)]), True
-        )
+        linear = float(a @ self.offset[: len(a)])
+        price = 0.5 * float((transition**2).sum())
+        return InnerPoint(f, transition, self.C * found.bound, price, residual, transition, linear, True)
 
     def _add(self, rows: np.ndarray, moves: np.ndarray, offset: np.ndarray, group: np.ndarray) -> None:
         self.rows, self.moves = np.concatenate([self.rows, rows]), np.concatenate([self.moves, moves])
@@ -193,7 +196,8 @@ class LogProblem:
         self.f, self.transition = f, transition
         rows, moves = -self.C * rows, -self.C * moves * self.with_moves
         inner = float((nodes.holds @ rows * f)[active].sum() + (moves * transition).sum())
-        return InnerPoint(f, transition, self.C * value, rows, moves, inner + self.C * value, False)
+        price = 0.5 * float((transition**2).sum())
+        return InnerPoint(f, transition, self.C * value, price, rows, moves, inner + self.C * value, False)
 
 
 class _Scaled:

@@ -172,9 +172,7 @@ class HKLSolver:
             size = outcome.value if np.isfinite(outcome.value) else self.C
             point = self.problem.solve(self.nodes, self.active, self.delta, share * size)
             self.problem.drop_idle()
-            value = (
-                0.5 * self.norm.value(point.f) ** 2 + 0.5 * float((point.transition**2).sum()) + point.loss
-            )
+            value = 0.5 * self.norm.value(point.f) ** 2 + point.price_of_moves + point.loss
             outcome.n_iter += 1
             if value < outcome.value:
                 outcome.value, outcome.coef, outcome.transition = value, point.f, point.transition
