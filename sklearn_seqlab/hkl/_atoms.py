@@ -14,7 +14,7 @@ from scipy import sparse
 
 from sklearn_seqlab.sequences import PackedBatch
 
-__all__ = ["atom_truth", "binary_atoms", "chains_of", "check_binary", "literals", "threshold_atoms"]
+__all__ = ["atom_truth", "binary_atoms", "chains_of", "literals", "threshold_atoms"]
 
 _DTYPE = [("column", np.intp), ("threshold", np.float64), ("negated", np.bool_)]
 
@@ -60,35 +60,6 @@ def chains_of(atoms: np.ndarray) -> np.ndarray:
     return needed
 
 
-def check_binary(batch: PackedBatch) -> None:
-    """Refuse inputs other than 0 and 1.
-
-    Raises
-    ------
-    ValueError
-        Naming the first such value, its sequence, time step and column.
-    """
-    values = batch.values
-    if batch.is_sparse:
-        bad = np.flatnonzero((values.data != 0) & (values.data != 1))
-        if not len(bad):
-            return
-        row = int(np.searchsorted(values.indptr, bad[0], side="right")) - 1
-        column, value = int(values.indices[bad[0]]), values.data[bad[0]]
-    else:
-        places = np.flatnonzero(((values != 0) & (values != 1)).ravel())
-        if not len(places):
-            return
-        row, column = (int(k) for k in np.unravel_index(places[0], values.shape))
-        value = values[row, column]
-    s = int(np.searchsorted(batch.offsets, row, side="right")) - 1
-    title = "" if batch.feature_names is None else f" ({batch.feature_names[column]!r})"
-    raise ValueError(
-        f"X[{s}] holds {value:g} at time step {row - batch.offsets[s]}, column {column}{title}; expected 0 or 1. "
-        "Binarise the inputs first, with Binarizer or KBinsDiscretizer in make_sequence_pipeline."
-    )
-
-
 def atom_truth(values: Any, atoms: np.ndarray) -> np.ndarray:
     """Whether each atom holds in each row, bool of shape (n_rows, n_atoms)."""
     if sparse.issparse(values):
@@ -105,7 +76,8 @@ def literals(atoms: np.ndarray, names: Sequence[str], binary: bool) -> list[str]
     for column, threshold, negated in atoms.tolist():
         name = names[column]
         if binary:
-            texts.append(f"not {name}(T)" if negated else f"{name}(T)")
+            literal = name if "(" in name else f"{name}(T)"  # a pattern is a body by itself
+            texts.append(f"not {literal}" if negated else literal)
         else:
             texts.append(f"{name}(T) {'<=' if negated else '>'} {threshold:.6g}")
     return texts

@@ -16,14 +16,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_seqlab import _parallel
 from sklearn_seqlab._sklearn_private import Interval, StrOptions, _check_sample_weight, _fit_context
-from sklearn_seqlab.hkl._atoms import atom_truth, binary_atoms, check_binary, literals
+from sklearn_seqlab.hkl._atoms import atom_truth, binary_atoms, literals
 from sklearn_seqlab.hkl._binary import BinaryCuts, SignedMargin, SignedRows
 from sklearn_seqlab.hkl._inner import MarginCuts
 from sklearn_seqlab.hkl._lattice import Lattice, distinct_rows, truth_of
 from sklearn_seqlab.hkl._rules import make_rules, member_matrix, rules_as_text
 from sklearn_seqlab.hkl._solver import HKLOutcome, HKLSolver
 from sklearn_seqlab.objectives import RowMargin, RowSequences
-from sklearn_seqlab.sequences import PackedBatch, encode_labels, pack
+from sklearn_seqlab.sequences import PackedBatch, check_binary, encode_labels, pack
 from sklearn_seqlab.solvers import report
 
 __all__ = ["RuleEnsembleHKL"]
@@ -300,7 +300,9 @@ class RuleEnsembleHKL(TransformerMixin, ClassifierMixin, BaseEstimator):
         labels, columns = (
             (classes, by_label) if n_outputs == len(classes) else (classes[1:], by_label[:, ::-1])
         )
-        self.rules_ = make_rules(coef, self.conjunctions_, labels, columns, self.rule_threshold)
+        self.rules_ = make_rules(
+            coef, self.conjunctions_, labels, columns, self.rule_threshold, self._literals(None)
+        )
         self.objective_ = float(sum(outcome.value for outcome in outcomes))
         self.duality_gap_ = float(sum(outcome.gap for outcome in outcomes))
         self.gap_kind_, self.n_iter_ = outcomes[0].gap_kind, max(outcome.n_iter for outcome in outcomes)

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_seqlab._clauses import clause_category, join_bodies
+
 __all__ = ["RULE_FIELDS", "make_rules", "member_matrix", "rules_as_text"]
 
-RULE_FIELDS = ["label", "conjunction", "weight", "support", "accuracy"]
+RULE_FIELDS = ["label", "conjunction", "weight", "support", "accuracy", "category"]
 
 
 def member_matrix(conjunctions: Sequence[tuple[int, ...]], n_atoms: int) -> np.ndarray:
@@ -26,6 +28,7 @@ def make_rules(
     classes: np.ndarray,
     counts: np.ndarray,
     threshold: float,
+    literals: Sequence[str],
 ) -> np.ndarray:
     """Conjunctions whose weight is above ``threshold`` times the largest, by label and decreasing size of the weight.
 
@@ -37,6 +40,8 @@ def make_rules(
     counts : ndarray of shape (n_conjunctions, n_labels)
         Steps of each label on which each conjunction holds.
     threshold : float
+    literals : list of n_atoms str
+        How atoms read, which tells the category of a rule.
     """
     rows: list[tuple[Any, ...]] = []
     least = threshold * float(np.abs(coef).max(initial=0.0))
@@ -45,8 +50,9 @@ def make_rules(
         chosen = np.flatnonzero((np.abs(coef[k]) > least) & (coef[k] != 0))
         for j in chosen[np.argsort(-np.abs(coef[k, chosen]), kind="stable")]:
             accuracy = counts[j, k] / support[j] if support[j] else np.nan
-            rows.append((label, conjunctions[j], coef[k, j], int(support[j]), accuracy))
-    kinds = [classes.dtype, object, np.float64, np.intp, np.float64]
+            category = clause_category(f"head(T) :- {join_bodies(literals[a] for a in conjunctions[j])}.")
+            rows.append((label, conjunctions[j], coef[k, j], int(support[j]), accuracy, category))
+    kinds = [classes.dtype, object, np.float64, np.intp, np.float64, "U2"]
     rules = np.empty(len(rows), dtype=list(zip(RULE_FIELDS, kinds, strict=True)))
     for k, row in enumerate(rows):
         rules[k] = row
@@ -60,7 +66,7 @@ def rules_as_text(rules: np.ndarray, literals: Sequence[str], top: int | None) -
         of_label = rules[rules["label"] == label]
         order = np.argsort(-np.abs(of_label["weight"]), kind="stable")[:top]
         for rule in of_label[order]:
-            body = ", ".join(literals[atom] for atom in rule["conjunction"]) or "true"
+            body = join_bodies(literals[atom] for atom in rule["conjunction"])
             text = f"{label}(T) :- {body}.  % w={rule['weight']:+.3f} n={rule['support']}"
             lines.append(text if np.isnan(rule["accuracy"]) else f"{text} right={rule['accuracy']:.2f}")
     return "\n".join(lines)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from numbers import Integral, Real
 from typing import Any
@@ -23,7 +23,6 @@ from sklearn_seqlab.hkl._atoms import (
     atom_truth,
     binary_atoms,
     chains_of,
-    check_binary,
     literals,
     threshold_atoms,
 )
@@ -36,6 +35,7 @@ from sklearn_seqlab.objectives import RowLikelihood, RowMargin, RowSequences
 from sklearn_seqlab.sequences import (
     LabelCodes,
     PackedBatch,
+    check_binary,
     encode_labels,
     known_runs,
     pack,
@@ -127,9 +127,11 @@ class StructHKLClassifier(ProbabilisticChainLabeler):
     ----------
     classes_ : ndarray of shape (n_labels,)
         Sorted labels.
-    rules_ : structured ndarray with fields ``label``, ``conjunction``, ``weight``, ``support``, ``accuracy``
-        Conjunctions are tuples of numbers of ``atoms_``, by default columns of ``X``; steps of the training data on
-        which they hold, and the share of those that bear the label. Largest weights of a label first.
+    rules_ : structured ndarray
+        Fields ``label``, ``conjunction``, ``weight``, ``support``, ``accuracy``, ``category``. Conjunctions are
+        tuples of numbers of ``atoms_``, by default columns of ``X``; steps of the training data on
+        which they hold, and the share of those that bear the label; "SC" for a conjunction of inputs at one step, and
+        "PF", "AF" or "CF" where names of inputs are relational patterns. Largest weights of a label first.
     conjunctions_ : list of tuple
         All conjunctions with a weight.
     coef_ : csr_array of shape (n_labels, n_conjunctions)
@@ -369,7 +371,12 @@ class StructHKLClassifier(ProbabilisticChainLabeler):
         self.transition_coef_ = outcome.transition
         counts = nodes.holds[kept] @ task.counts
         self.rules_ = make_rules(
-            outcome.coef[kept].T, self.conjunctions_, self.classes_, counts, self.rule_threshold
+            outcome.coef[kept].T,
+            self.conjunctions_,
+            self.classes_,
+            counts,
+            self.rule_threshold,
+            self._literals(None),
         )
         pairs = np.argwhere(outcome.active)
         self.active_set_ = [(self.classes_[k].item(), conjunctions[u]) for u, k in pairs.tolist()]
@@ -405,7 +412,12 @@ class StructHKLClassifier(ProbabilisticChainLabeler):
         """Another name of ``transition_coef_``."""
         return self.transition_coef_
 
-    def rules_text(self, top: int | None = None, rules: np.ndarray | None = None) -> str:
+    def rules_text(
+        self,
+        top: int | None = None,
+        rules: np.ndarray | None = None,
+        feature_names: Sequence[str] | None = None,
+    ) -> str:
         """The rules as clauses, with weight, support and share of right steps.
 
         Parameters
@@ -414,6 +426,8 @@ class StructHKLClassifier(ProbabilisticChainLabeler):
             Rules per label, by decreasing size of the weight; None for all.
         rules : structured ndarray, default=None
             What to print in place of ``rules_``, such as what :meth:`score_rules` returns.
+        feature_names : sequence of str, default=None
+            Names of the inputs, such as those of a transformer before; a name with a bracket is a body by itself.
 
         Returns
         -------
@@ -421,9 +435,12 @@ class StructHKLClassifier(ProbabilisticChainLabeler):
             A line per rule. ``T`` is the time step.
         """
         check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", [f"x{p}" for p in range(self.n_features_in_)])
-        texts = literals(self.atoms_, names, self.n_thresholds is None)
-        return rules_as_text(self.rules_ if rules is None else rules, texts, top)
+        return rules_as_text(self.rules_ if rules is None else rules, self._literals(feature_names), top)
+
+    def _literals(self, names: Sequence[str] | None) -> list[str]:
+        if names is None:
+            names = getattr(self, "feature_names_in_", [f"x{p}" for p in range(self.n_features_in_)])
+        return literals(self.atoms_, names, self.n_thresholds is None)
 
     def score_rules(self, X: Any, y: Any) -> np.ndarray:
         """The rules with their support and accuracy on other data.

@@ -1,6 +1,7 @@
 """Stage 1: lists of sequences in, packed batches and codes of labels and levels out; segments, tag schemes."""
 
 from sklearn_seqlab.sequences._batch import PackedBatch, as_csr, pack, unpack
+from sklearn_seqlab.sequences._binary import check_binary
 from sklearn_seqlab.sequences._bio import bio_to_segments, segments_to_bio
 from sklearn_seqlab.sequences._label_pairs import (
     raise_if_forbidden,
@@ -44,6 +45,7 @@ __all__ = [
     "PackedSegments",
     "as_csr",
     "bio_to_segments",
+    "check_binary",
     "check_label_names",
     "class_weights",
     "cut_rows",
