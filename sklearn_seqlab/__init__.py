@@ -6,7 +6,7 @@ from sklearn_seqlab.hierarchical import HSCRFClassifier
 from sklearn_seqlab.hkl import RuleEnsembleHKL, StructHKLClassifier
 from sklearn_seqlab.hmm import GreedyInductionHMM, HMMClassifier, RuleHMM
 from sklearn_seqlab.stepwise import StepwiseClassifier
-from sklearn_seqlab.svm import StructuredPerceptron, StructuredSVM
+from sklearn_seqlab.svm import StructuredPerceptron, StructuredSVM, SubsequenceKernel, SubsequenceKernelSVM
 
 __all__ = [
     "GreedyInductionHMM",
@@ -20,5 +20,7 @@ __all__ = [
     "StructHKLClassifier",
     "StructuredPerceptron",
     "StructuredSVM",
+    "SubsequenceKernel",
+    "SubsequenceKernelSVM",
     "__version__",
 ]

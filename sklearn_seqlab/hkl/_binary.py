@@ -71,11 +71,6 @@ class SignedMargin:
 class BinaryCuts(MarginCuts):
     """Cutting planes of the hinge loss of signed rows."""
 
-    margin: SignedMargin  # type: ignore[assignment]
-
-    def __init__(self, margin: SignedMargin):
-        super().__init__(margin)  # type: ignore[arg-type]
-
     def solve(
         self, nodes: Nodes, active: np.ndarray, delta: np.ndarray, allowance: float, max_rounds: int = 1000
     ) -> InnerPoint:

@@ -7,13 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from sklearn_seqlab.hkl._lattice import Nodes
-from sklearn_seqlab.objectives import RowLikelihood, RowMargin
-from sklearn_seqlab.solvers import lbfgs, simplex_qp
+from sklearn_seqlab.objectives import RowLikelihood
+from sklearn_seqlab.solvers import GroupCuts, lbfgs
 
 __all__ = ["InnerPoint", "LogProblem", "MarginCuts"]
-
-# Rounds after which a plane without a multiplier is dropped.
-_N_IDLE = 8
 
 
 class InnerPoint(NamedTuple):
@@ -46,38 +43,8 @@ class InnerPoint(NamedTuple):
     may_shrink: bool
 
 
-class MarginCuts:
-    """Cutting planes of a mean slack. They depend on neither the norm nor ``C`` and are kept for all of them.
-
-    Parameters
-    ----------
-    margin : RowMargin
-    with_moves : bool
-        Whether moves have weights.
-    max_planes : int
-        When there are more, those without a multiplier go.
-    """
-
-    def __init__(self, margin: RowMargin, *, with_moves: bool = True, max_planes: int = 2000):
-        self.margin, self.with_moves, self.max_planes = margin, with_moves, max_planes
-        data = margin.sequences
-        self.shape = data.n_rows, data.n_labels
-        self.rows = np.empty((0, data.n_rows * data.n_labels))
-        self.moves = np.empty((0, data.n_labels**2))
-        self.offset, self.multiplier = np.empty(0), np.empty(0)
-        self.group, self.idle = np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp)
-        self.C = 0.0
-        self.n_oracle_calls = 0
-
-    @property
-    def n_planes(self) -> int:
-        return len(self.offset)
-
-    def scale_to(self, C: float) -> None:
-        """Make the multipliers those of another ``C``."""
-        if self.C:
-            self.multiplier *= C / self.C
-        self.C = C
+class MarginCuts(GroupCuts):
+    """Cutting planes of a mean slack, kept for all norms and all ``C``; see :class:`GroupCuts` for the parameters."""
 
     def solve(
         self, nodes: Nodes, active: np.ndarray, delta: np.ndarray, allowance: float, max_rounds: int = 1000
@@ -89,72 +56,29 @@ class MarginCuts:
         nodes : Nodes
         active : ndarray of shape (n_nodes, n_labels), dtype=bool
         delta : ndarray of shape (n_nodes, n_labels)
-        allowance : float
-            Stop where no plane that is missing would raise ``C`` times the mean slack by more.
-
-        Notes
-        -----
-        A round solves the quadratic programme over the planes exactly, asks for the most violated plane of each group
-        of sequences and adds those that are violated more than the planes that are there.
+        allowance, max_rounds
+            See :meth:`GroupCuts.minimise`.
         """
         node, label = np.nonzero(active & (delta > 0))
         root = np.sqrt(delta[node, label])
-        n_labels = self.shape[1]
+        f = np.zeros(active.shape)
 
-        def projected(rows: np.ndarray) -> np.ndarray:
+        def lift(planes: np.ndarray) -> np.ndarray:
             """Planes as weights of the active nodes, times the root of the variance."""
-            n_planes, n_rows = len(rows), self.shape[0]
-            tables = rows.reshape(n_planes, n_rows, n_labels).transpose(1, 0, 2)
-            by_node = nodes.holds @ tables.reshape(n_rows, n_planes * n_labels)
-            by_node = by_node.reshape(nodes.n_nodes, n_planes, n_labels)
-            return by_node[node, :, label].T * root
+            n_planes, n_rows, n_labels = planes.shape
+            by_node = nodes.holds @ planes.transpose(1, 0, 2).reshape(n_rows, n_planes * n_labels)
+            return by_node.reshape(nodes.n_nodes, n_planes, n_labels)[node, :, label].T * root
 
-        lifted = projected(self.rows)
-        gram = lifted @ lifted.T + self.moves @ self.moves.T
-        f = np.zeros((nodes.n_nodes, n_labels))
-        caps = np.full(self.margin.n_groups, self.C)
-        for _ in range(max_rounds):
-            a = self.multiplier
-            if len(a):
-                a = self.multiplier = simplex_qp(gram, self.offset, self.group, caps, a)
-            used = np.flatnonzero(a)
-            f[node, label] = root * (a[used] @ lifted[used])
-            transition = (a[used] @ self.moves[used]).reshape(n_labels, n_labels)
-            found = self.margin.planes(nodes.holds.T @ f, transition)
-            self.n_oracle_calls += self.margin.sequences.n_sequences
-            known = np.zeros(len(caps))
-            np.maximum.at(known, self.group, self.offset - gram[:, used] @ a[used])
-            excess = found.slack - known
-            if self.C * float(np.maximum(excess, 0.0).sum()) <= allowance:
-                break
-            new = np.flatnonzero(excess > 1e-13 * (1.0 + found.slack))
-            if not len(new):
-                break
-            rows, moves = found.rows[new], found.moves[new] * self.with_moves
-            more = projected(rows)
-            cross = lifted @ more.T + self.moves @ moves.T
-            gram = np.block([[gram, cross], [cross.T, more @ more.T + moves @ moves.T]])
-            lifted = np.concatenate([lifted, more])
-            self._add(rows, moves, found.offset[new], new)
-        residual = (self.multiplier[used] @ self.rows[used]).reshape(self.shape)
-        linear = float(a @ self.offset[: len(a)])
-        price = 0.5 * float((transition**2).sum())
-        return InnerPoint(f, transition, self.C * found.bound, price, residual, transition, linear, True)
+        def emission(weights: np.ndarray) -> np.ndarray:
+            f[node, label] = root * weights
+            return nodes.holds.T @ f
 
-    def _add(self, rows: np.ndarray, moves: np.ndarray, offset: np.ndarray, group: np.ndarray) -> None:
-        self.rows, self.moves = np.concatenate([self.rows, rows]), np.concatenate([self.moves, moves])
-        self.offset = np.concatenate([self.offset, offset])
-        self.group = np.concatenate([self.group, group])
-        none = np.zeros(len(group))
-        self.multiplier = np.concatenate([self.multiplier, none])
-        self.idle = np.concatenate([self.idle, none.astype(np.intp)])
-
-    def drop_idle(self) -> None:
-        """Forget planes without a multiplier for a while, or all of those if there are too many."""
-        self.idle = np.where(self.multiplier > 0, 0, self.idle + 1)
-        kept = self.idle < (_N_IDLE if self.n_planes <= self.max_planes else 1)
-        self.rows, self.moves, self.offset = self.rows[kept], self.moves[kept], self.offset[kept]
-        self.multiplier, self.group, self.idle = self.multiplier[kept], self.group[kept], self.idle[kept]
+        found = self.minimise(lift, emission, allowance, max_rounds)
+        f[node, label] = root * found.weights
+        price = 0.5 * float((found.transition**2).sum())
+        return InnerPoint(
+            f, found.transition, found.loss, price, found.rows, found.transition, found.linear, True
+        )
 
 
 class LogProblem:

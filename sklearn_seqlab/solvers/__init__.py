@@ -1,6 +1,7 @@
 """Stage 4: minimise an objective; a solver knows no model."""
 
 from sklearn_seqlab.solvers._frank_wolfe import frank_wolfe
+from sklearn_seqlab.solvers._group_cuts import CutSolution, GroupCuts
 from sklearn_seqlab.solvers._lbfgs import lbfgs
 from sklearn_seqlab.solvers._margin import DualSolution, MarginOutcome, MarginProblem
 from sklearn_seqlab.solvers._one_slack import one_slack
@@ -12,7 +13,9 @@ from sklearn_seqlab.solvers._subgradient import SubgradientRun, perceptron, subg
 from sklearn_seqlab.solvers._working_set import PlaneCache, working_set
 
 __all__ = [
+    "CutSolution",
     "DualSolution",
+    "GroupCuts",
     "MarginOutcome",
     "MarginProblem",
     "Objective",

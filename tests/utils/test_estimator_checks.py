@@ -23,6 +23,7 @@ from sklearn_seqlab import (
     StructHKLClassifier,
     StructuredPerceptron,
     StructuredSVM,
+    SubsequenceKernelSVM,
 )
 from sklearn_seqlab.sequences import pack
 from sklearn_seqlab.utils import _checks_input
@@ -69,6 +70,7 @@ CONFIGURATIONS = {
     "margins, slack": StructuredSVM(rescaling="slack", allowed_transitions="observed", warm_start=True),
     "margins, restricted": StructuredSVM(partial="error", restrict_features=True, start_end=False),
     "perceptron": StructuredPerceptron(),
+    "subsequences": SubsequenceKernelSVM(C=100.0, before=1, after=1),
     "optimal rules": StructHKLClassifier(C=100.0),
     "optimal rules, slack": StructHKLClassifier(
         C=100.0, rescaling="slack", negations=True, missing="error", rho=2.0, beta=0.5, warm_start=True
