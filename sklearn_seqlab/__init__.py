@@ -3,9 +3,10 @@
 from sklearn_seqlab._version import __version__
 from sklearn_seqlab.crf import BoostedCRF, CRFFeatureInduction, DynamicCRF, LinearChainCRF, SemiCRF
 from sklearn_seqlab.hierarchical import HSCRFClassifier
+from sklearn_seqlab.hkl import RuleEnsembleHKL, StructHKLClassifier
 from sklearn_seqlab.hmm import GreedyInductionHMM, HMMClassifier, RuleHMM
 from sklearn_seqlab.stepwise import StepwiseClassifier
-from sklearn_seqlab.svm import StructuredPerceptron, StructuredSVM
+from sklearn_seqlab.svm import StructuredPerceptron, StructuredSVM, SubsequenceKernel, SubsequenceKernelSVM
 
 __all__ = [
     "BoostedCRF",
@@ -15,10 +16,14 @@ __all__ = [
     "HMMClassifier",
     "HSCRFClassifier",
     "LinearChainCRF",
+    "RuleEnsembleHKL",
     "RuleHMM",
     "SemiCRF",
     "StepwiseClassifier",
+    "StructHKLClassifier",
     "StructuredPerceptron",
     "StructuredSVM",
+    "SubsequenceKernel",
+    "SubsequenceKernelSVM",
     "__version__",
 ]

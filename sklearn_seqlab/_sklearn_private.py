@@ -7,7 +7,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import HasMethods, Hidden, Interval, Options, RealNotInt, StrOptions
 from sklearn.utils._set_output import _safe_set_output
 from sklearn.utils.metadata_routing import _raise_for_params, _routing_enabled
-from sklearn.utils.validation import _check_feature_names, _num_samples
+from sklearn.utils.validation import _check_feature_names, _check_sample_weight, _num_samples
 
 __all__ = [
     "HasMethods",
@@ -17,6 +17,7 @@ __all__ = [
     "RealNotInt",
     "StrOptions",
     "_check_feature_names",
+    "_check_sample_weight",
     "_fit_context",
     "_num_samples",
     "_raise_for_params",

@@ -15,7 +15,7 @@ PACKAGE = ROOT / "sklearn_seqlab"
 
 # The picture of the house, from the ground up. A module imports from stages before its own and from its own
 # room; "models" are rooms side by side, which know nothing of each other's private modules.
-GROUND = {"exceptions", "_version", "_sklearn_private", "_progress", "_parallel", "_arguments"}
+GROUND = {"exceptions", "_version", "_sklearn_private", "_progress", "_parallel", "_arguments", "_clauses"}
 MODELS = {"stepwise", "crf", "hierarchical", "hkl", "svm", "gaussian_process", "hmm"}
 STAGES = [
     GROUND,

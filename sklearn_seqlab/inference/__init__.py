@@ -11,6 +11,7 @@ except ImportError as error:  # the compiled kernels are missing, or were built 
         "`pip install -e .` (it needs a C compiler) and try again."
     ) from error
 
+from sklearn_seqlab.inference._subsequence import subsequence_kernel
 from sklearn_seqlab.inference.chain import ChainScores
 from sklearn_seqlab.inference.hierarchy import HierarchyScores
 from sklearn_seqlab.inference.online_chain import OnlineChain
@@ -44,4 +45,5 @@ __all__ = [
     "margin_violations",
     "segment",
     "slack_violations",
+    "subsequence_kernel",
 ]

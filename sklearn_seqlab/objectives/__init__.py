@@ -25,6 +25,7 @@ from sklearn_seqlab.objectives._move_weights import MoveWeights, framed_scores
 from sklearn_seqlab.objectives._nested_engine import too_large
 from sklearn_seqlab.objectives._penalties import ElasticNet
 from sklearn_seqlab.objectives._planes import Planes
+from sklearn_seqlab.objectives._row_losses import GroupPlanes, RowLikelihood, RowMargin, RowSequences
 
 __all__ = [
     "FEATURE_SETS",
@@ -37,6 +38,7 @@ __all__ = [
     "ElasticNet",
     "GridCoefficients",
     "GridLogLikelihood",
+    "GroupPlanes",
     "HeldOutChains",
     "HierarchyLogLikelihood",
     "HierarchyShape",
@@ -45,6 +47,9 @@ __all__ = [
     "Level",
     "MoveWeights",
     "Planes",
+    "RowLikelihood",
+    "RowMargin",
+    "RowSequences",
     "ScoreLine",
     "Scores",
     "SequenceLoss",

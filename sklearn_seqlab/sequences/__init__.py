@@ -1,6 +1,7 @@
 """Stage 1: lists of sequences in, packed batches and codes of labels and levels out; segments, tag schemes."""
 
 from sklearn_seqlab.sequences._batch import PackedBatch, as_csr, pack, unpack
+from sklearn_seqlab.sequences._binary import check_binary
 from sklearn_seqlab.sequences._bio import bio_to_segments, segments_to_bio
 from sklearn_seqlab.sequences._label_pairs import (
     raise_if_forbidden,
@@ -25,6 +26,7 @@ from sklearn_seqlab.sequences._level_forms import (
     split_levels,
 )
 from sklearn_seqlab.sequences._levels import LevelCodes, encode_levels, label_table
+from sklearn_seqlab.sequences._partial import known_runs, raise_if_partial
 from sklearn_seqlab.sequences._segments import (
     PackedSegments,
     cut_rows,
@@ -45,17 +47,20 @@ __all__ = [
     "PackedSegments",
     "as_csr",
     "bio_to_segments",
+    "check_binary",
     "check_label_names",
     "class_weights",
     "cut_rows",
     "encode_labels",
     "encode_levels",
     "encode_training_labels",
+    "known_runs",
     "label_table",
     "labels_to_segments",
     "pack",
     "pick_level",
     "raise_if_forbidden",
+    "raise_if_partial",
     "read_allowed_transitions",
     "read_cost",
     "read_forms",

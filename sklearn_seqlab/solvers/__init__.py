@@ -2,6 +2,7 @@
 
 from sklearn_seqlab.solvers._boosting import BoostingOutcome, boost
 from sklearn_seqlab.solvers._frank_wolfe import frank_wolfe
+from sklearn_seqlab.solvers._group_cuts import CutSolution, GroupCuts
 from sklearn_seqlab.solvers._lbfgs import lbfgs
 from sklearn_seqlab.solvers._line_search import minimise_along
 from sklearn_seqlab.solvers._margin import DualSolution, MarginOutcome, MarginProblem
@@ -15,7 +16,9 @@ from sklearn_seqlab.solvers._working_set import PlaneCache, working_set
 
 __all__ = [
     "BoostingOutcome",
+    "CutSolution",
     "DualSolution",
+    "GroupCuts",
     "MarginOutcome",
     "MarginProblem",
     "Objective",

@@ -21,7 +21,9 @@ from sklearn_seqlab.sequences import (
     PackedBatch,
     encode_labels,
     encode_training_labels,
+    known_runs,
     pack,
+    raise_if_partial,
     read_allowed_transitions,
     read_cost,
     read_weights,
@@ -36,9 +38,10 @@ from sklearn_seqlab.solvers import (
     subgradient,
     working_set,
 )
-from sklearn_seqlab.svm._partial import known_runs, raise_if_partial
 
 __all__ = ["StructuredSVM"]
+
+_CURE = "Use partial='latent', or LinearChainCRF, or leave the sequence out."
 
 # Rounds in which hidden labels are completed anew, at most.
 _MAX_COMPLETIONS = 20
@@ -267,7 +270,7 @@ class StructuredSVM(LinearChainLabeler):
         batch = pack(X)
         labels = encode_training_labels(y, batch.offsets)
         if self.partial == "error":
-            raise_if_partial(labels)
+            raise_if_partial(labels, _CURE)
         weight = read_weights(sample_weight, batch.n_sequences)
         columns = self._edge_columns(batch)
         pairs = self._observed_pairs(batch, labels)
@@ -354,7 +357,7 @@ class StructuredSVM(LinearChainLabeler):
         else:
             labels = encode_labels(y, batch.offsets, classes=known)
         if self.partial == "error":
-            raise_if_partial(labels)
+            raise_if_partial(labels, _CURE)
         columns = self._edge_columns(batch)
         with _parallel.one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
             problem = self._problem(

@@ -23,8 +23,10 @@ from sklearn_seqlab import (
     RuleHMM,
     SemiCRF,
     StepwiseClassifier,
+    StructHKLClassifier,
     StructuredPerceptron,
     StructuredSVM,
+    SubsequenceKernelSVM,
 )
 from sklearn_seqlab.sequences import pack
 from sklearn_seqlab.utils import _checks_input
@@ -128,6 +130,12 @@ CONFIGURATIONS = {
     "margins, bcfw": StructuredSVM(solver="bcfw", loss="hamming_sum"),
     "margins, one slack": StructuredSVM(solver="one_slack", transition_features=[0]),
     "perceptron": StructuredPerceptron(),
+    "subsequences": SubsequenceKernelSVM(C=100.0, before=1, after=1),
+    "optimal rules": StructHKLClassifier(C=100.0),
+    "optimal rules, slack": StructHKLClassifier(
+        C=100.0, rescaling="slack", negations=True, missing="error", rho=2.0, beta=0.5, warm_start=True
+    ),
+    "optimal rules, likelihood": StructHKLClassifier(C=100.0, loss="log", n_thresholds=2),
     "minimal": NearestMean(),
     "two levels": NearestMeanLevels(),
 }

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from sklearn_seqlab.sequences import LabelCodes, PackedBatch
+from sklearn_seqlab.sequences._batch import PackedBatch
+from sklearn_seqlab.sequences._labels import LabelCodes
 
 __all__ = ["known_runs", "raise_if_partial"]
 
 
-def raise_if_partial(labels: LabelCodes) -> None:
+def raise_if_partial(labels: LabelCodes, cure: str) -> None:
     """Refuse labels that are missing or sets of candidates, naming the first.
 
     Raises
@@ -19,10 +20,7 @@ def raise_if_partial(labels: LabelCodes) -> None:
     hidden = np.flatnonzero(labels.codes < 0)
     if len(hidden):
         s = int(np.searchsorted(labels.offsets, hidden[0], side="right")) - 1
-        raise ValueError(
-            f"y[{s}][{hidden[0] - labels.offsets[s]}] is not one known label. Use partial='latent', or LinearChainCRF, "
-            "or leave the sequence out."
-        )
+        raise ValueError(f"y[{s}][{hidden[0] - labels.offsets[s]}] is not one known label. {cure}")
 
 
 def known_runs(
