@@ -37,6 +37,7 @@ from sklearn_seqlab.sequences import (
     PackedBatch,
     check_binary,
     encode_labels,
+    encode_training_labels,
     known_runs,
     pack,
     raise_if_partial,
@@ -503,9 +504,7 @@ class _Task:
 
     def __init__(self, model: StructHKLClassifier, X: Any, y: Any, sample_weight: ArrayLike | None):
         self.batch = pack(X)
-        self.labels: LabelCodes = encode_labels(y, self.batch.offsets)
-        if not self.labels.n_labels:
-            raise ValueError("y holds no label at all: every step of every sequence is missing.")
+        self.labels: LabelCodes = encode_training_labels(y, self.batch.offsets)
         if model.missing == "error":
             raise_if_partial(self.labels, "Use missing='split', or leave the sequence out.")
         weight = read_weights(sample_weight, self.batch.n_sequences)

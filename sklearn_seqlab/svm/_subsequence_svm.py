@@ -18,7 +18,7 @@ from sklearn_seqlab.objectives import RowMargin, RowSequences
 from sklearn_seqlab.sequences import (
     PackedBatch,
     check_binary,
-    encode_labels,
+    encode_training_labels,
     known_runs,
     pack,
     raise_if_partial,
@@ -182,9 +182,7 @@ class SubsequenceKernelSVM(ChainLabeler):
             If the input is not as described; the estimator is then left as it was.
         """
         batch = pack(X)
-        labels = encode_labels(y, batch.offsets)
-        if not labels.n_labels:
-            raise ValueError("y holds no label at all: every step of every sequence is missing.")
+        labels = encode_training_labels(y, batch.offsets)
         if self.missing == "error":
             raise_if_partial(labels, "Use missing='split', or leave the sequence out.")
         weight = read_weights(sample_weight, batch.n_sequences)
