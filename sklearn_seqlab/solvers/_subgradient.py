@@ -151,7 +151,7 @@ def perceptron(
                 for k, weight in enumerate(weights[first:last]):
                     indices, values = planes.row(k)
                     if len(indices) and weight > 0:
-                        values = values / scale[indices] ** 2
+                        values = values / scale[indices] / scale[indices]  # the square may leave the range
                         mistakes += weight
                         mean.moved(indices, values, weight)
                         add_scaled(indices, values, float(weight), coef)

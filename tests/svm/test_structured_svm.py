@@ -363,3 +363,12 @@ def test_scaled_intercepts_are_a_constant_column(solver, data):
     if solver == "working_set":
         assert_allclose(scaled.intercept_, 3 * with_column.coef_[:, -1], atol=1e-2)
         assert_allclose(scaled.coef_, with_column.coef_[:, :-1], atol=1e-2)
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+def test_perceptron_takes_features_of_any_size(size, data):
+    X, y = data
+    plain = StructuredPerceptron(random_state=0).fit(X, y).predict(X)
+    scaled = StructuredPerceptron(random_state=0).fit([size * x for x in X], y)
+    for found, expected in zip(scaled.predict([size * x for x in X]), plain, strict=True):
+        assert_array_equal(found, expected)
