@@ -15,7 +15,7 @@ __all__ = ["TransitionMatrixDisplay"]
 
 
 class TransitionMatrixDisplay:
-    """Weights of moves from row to column in blue (positive) and red; a dot marks each move that is known to be possible.
+    """Weights of moves from row to column, positive ones blue and negative ones red; dots mark possible moves.
 
     Parameters
     ----------
