@@ -682,6 +682,10 @@ class BoostedCRF(LinearChainLabeler, ProbabilisticChainLabeler):
     def _check_parameters(self) -> None:
         if self.sigma is not None and self.l2 > 0:
             raise ValueError("sigma and l2 are two forms of one penalty; give one of them.")
+        if self.solver == "joint" and self.validation_fraction is not None:
+            raise ValueError(
+                "validation_fraction judges rounds, but solver='joint' makes none; leave it at None."
+            )
         if self.weak_learner == "feature":
             return
         default = BoostedCRF().get_params(deep=False)
