@@ -418,6 +418,8 @@ def table_of_trees(store: FoldScores) -> str:
             bases = [r for r in names_of(store, part="trees", data=data) if r.startswith("Linear")]
             for row in names_of(store, part="trees", data=data):
                 found = store.select(part="trees", data=data, set=width, row=row)
+                if not found:
+                    continue
                 against = [
                     paired(found, store.select(part="trees", data=data, set=width, row=base))
                     if row != base
