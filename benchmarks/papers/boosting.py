@@ -20,6 +20,7 @@ from scipy.stats import wilcoxon
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold
+from sklearn.preprocessing import StandardScaler
 
 from sklearn_seqlab import BoostedCRF, LinearChainCRF
 from sklearn_seqlab.datasets import (
@@ -266,14 +267,20 @@ WIDTHS = {"house A, raw": (2,), "gesture phase": (2,)}
 
 TREES: dict[str, Callable[[int], Any]] = {
     **{f"LinearChainCRF, C = {C:g}": (lambda w, C=C: windowed(LinearChainCRF(C=C), w)) for C in (0.1, 1.0)},
+    **{
+        f"LinearChainCRF, inputs scaled, C = {C:g}": (
+            lambda w, C=C: windowed(LinearChainCRF(C=C), w, StandardScaler())
+        )
+        for C in (0.01, 0.1, 1.0)
+    },
     "trees, 60 rounds": lambda w: BoostedCRF(
         weak_learner="tree", window=(w, w), n_rounds=60, l2=1.0, random_state=0
     ),
 }
 
 
-def windowed(model: Any, width: int) -> Any:
-    return make_sequence_pipeline(SlidingWindow(before=width, after=width), model)
+def windowed(model: Any, width: int, *first: Any) -> Any:
+    return make_sequence_pipeline(*first, SlidingWindow(before=width, after=width), model)
 
 
 def run_trees(store: FoldScores, options: Any) -> None:
@@ -413,36 +420,20 @@ def table_of(store: FoldScores, part: str, extra: list[tuple[str, str]]) -> str:
 
 def table_of_trees(store: FoldScores) -> str:
     lines = []
-    for data in ("house A, raw", "gesture phase"):
-        for width in ("window 2", "window 5"):
-            bases = [r for r in names_of(store, part="trees", data=data) if r.startswith("Linear")]
+    for data, widths in WIDTHS.items():
+        for width in (f"window {w}" for w in widths):
+            trees = store.select(part="trees", data=data, set=width, row="trees, 60 rounds")
             for row in names_of(store, part="trees", data=data):
                 found = store.select(part="trees", data=data, set=width, row=row)
-                if not found:
-                    continue
-                against = [
-                    paired(found, store.select(part="trees", data=data, set=width, row=base))
-                    if row != base
-                    else ""
-                    for base in bases
-                ]
-                lines.append(
-                    [data, width, row, str(len(found)), mean_and_deviation(column(found, "micro"), 1),
-                     mean_and_deviation(column(found, "macro"), 1), *against,
-                     f"{np.mean(column(found, 'seconds')):.1f}"]
-                )  # fmt: skip
-    header = [
-        "data",
-        "inputs",
-        "row",
-        "folds",
-        "micro, %",
-        "macro, %",
-        "micro - CRF (C 0.1)",
-        "micro - CRF (C 1)",
-        "CPU s",
-    ]
-    return markdown_table(header, lines)
+                if found:
+                    lines.append(
+                        [data, width, row, str(len(found)), mean_and_deviation(column(found, "micro"), 1),
+                         mean_and_deviation(column(found, "macro"), 1), paired(trees, found) if row[0] == "L" else "",
+                         f"{np.mean(column(found, 'seconds')):.1f}"]
+                    )  # fmt: skip
+    return markdown_table(
+        ["data", "inputs", "row", "folds", "micro, %", "macro, %", "trees - row", "CPU s"], lines
+    )
 
 
 def write() -> None:
