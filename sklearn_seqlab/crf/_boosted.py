@@ -19,6 +19,14 @@ from sklearn_seqlab._conjunctions import read_window
 from sklearn_seqlab._progress import Progress
 from sklearn_seqlab._sklearn_private import Interval, StrOptions, _fit_context
 from sklearn_seqlab.base import SequenceTags
+from sklearn_seqlab.crf._boosting_steps import (
+    STEP,
+    boosted_steps,
+    coefficients_of,
+    joint_steps,
+    names_of,
+    summed,
+)
 from sklearn_seqlab.crf._held_out import held_out_split
 from sklearn_seqlab.crf._tree_boosting import HeldOutTrees, TreeOutcome, TreeParameters, boost_trees
 from sklearn_seqlab.crf._trees import all_scores, tree_inputs, tree_names
@@ -27,7 +35,6 @@ from sklearn_seqlab.metrics import micro_accuracy_score
 from sklearn_seqlab.objectives import (
     FEATURE_SETS,
     ChainBoosting,
-    ChainCoefficients,
     HeldOutChains,
     KnownChains,
     SequenceLoss,
@@ -41,7 +48,7 @@ from sklearn_seqlab.sequences import (
     read_weights,
     window_rows,
 )
-from sklearn_seqlab.solvers import BoostingOutcome, SolverOutcome, boost, lbfgs, report
+from sklearn_seqlab.solvers import SolverOutcome, boost, lbfgs, report
 
 __all__ = ["BoostedCRF"]
 
@@ -54,8 +61,6 @@ _FEATURES_ONLY = (
 )  # fmt: skip
 _OF_FEATURES = ("coef_", "intercept_", "edge_coef_", "transition_features_", "steps_", "n_selected_")
 _OF_TREES = ("trees_", "step_sizes_", "move_path_")
-
-_STEP = [("round", np.intp), ("feature", np.intp), ("amount", np.float64)]
 
 
 class BoostedCRF(LinearChainLabeler, ProbabilisticChainLabeler):
@@ -396,7 +401,7 @@ class BoostedCRF(LinearChainLabeler, ProbabilisticChainLabeler):
             n_jobs=self.n_jobs,
         )
         earlier = self._earlier_steps(labels.classes, batch.n_features, objective.n_coef)
-        start = _summed(earlier, objective.n_coef)
+        start = summed(earlier, objective.n_coef)
         watch = None
         if len(held_out):
             rest = inputs.take(held_out), labels.take(held_out), weight[held_out]
@@ -407,7 +412,7 @@ class BoostedCRF(LinearChainLabeler, ProbabilisticChainLabeler):
         watched: list[float] = []
         if self.solver == "joint":
             outcome = lbfgs(objective, start, max_iter=self.n_rounds, tol=self.tol, callback=progress)
-            steps, credit = _joint_steps(start, outcome), np.abs(outcome.coef)
+            steps, credit = joint_steps(start, outcome), np.abs(outcome.coef)
             kept, coef = outcome.n_iter, outcome.coef
         else:
             outcome = boost(
@@ -425,12 +430,12 @@ class BoostedCRF(LinearChainLabeler, ProbabilisticChainLabeler):
                 n_iter_no_change=self.n_iter_no_change,
                 callback=progress,
             )
-            steps, credit, watched = _boosted_steps(outcome), outcome.credit, outcome.watched
+            steps, credit, watched = boosted_steps(outcome), outcome.credit, outcome.watched
             kept, coef = outcome.n_iter, outcome.coef
             if watched:
                 kept = first_round + int(np.argmin(watched))
                 steps = steps[steps["round"] < kept]
-                coef = start + _summed(steps, objective.n_coef)
+                coef = start + summed(steps, objective.n_coef)
         history = np.array(outcome.history)
         if len(earlier):
             past = vars(self)
@@ -558,26 +563,9 @@ class BoostedCRF(LinearChainLabeler, ProbabilisticChainLabeler):
         before, after = self._checked_window()
         if self.weak_learner == "tree":
             return self._column_names(before, after, features)
-        weighed, moves = FEATURE_SETS[self.feature_set]
-        inputs = self._input_names()
-        offsets = [f"[t{offset:+d}]" if offset else "[t]" for offset in range(-before, after + 1)]
-        n_inputs = len(inputs) * len(offsets) + self.fit_intercept
-        classes = [str(label) for label in self.classes_.tolist()]
-        pairs = [f"{a} -> {b}" for a in classes for b in classes]
-        columns = classes if weighed == "label" else pairs
-        constant = np.flatnonzero(moves(len(classes)).ravel())
         numbers = np.arange(self.n_boosting_features_) if features is None else np.asarray(features)
-        names = []
-        for number in numbers.tolist():
-            column, p = divmod(number, n_inputs)
-            if column >= len(columns):
-                names.append(pairs[constant[number - len(columns) * n_inputs]])
-            elif p == len(inputs) * len(offsets):
-                names.append(columns[column])
-            else:
-                offset, k = divmod(p, len(inputs))
-                names.append(f"{inputs[k]}{offsets[offset]} & {columns[column]}")
-        return np.array(names, dtype=str)
+        inputs = tree_names(self._input_names(), before, after)[: self.n_features_in_ * (before + 1 + after)]
+        return names_of(numbers, inputs, self.classes_, self.feature_set, self.fit_intercept)
 
     def _column_names(self, before: int, after: int, features: ArrayLike | None) -> np.ndarray:
         previous = [str(label) for label in self.classes_.tolist()] if self.potentials == "edge" else []
@@ -687,6 +675,10 @@ class BoostedCRF(LinearChainLabeler, ProbabilisticChainLabeler):
     def _check_parameters(self) -> None:
         if self.sigma is not None and self.l2 > 0:
             raise ValueError("sigma and l2 are two forms of one penalty; give one of them.")
+        if self.solver == "joint" and self.validation_fraction is not None:
+            raise ValueError(
+                "validation_fraction judges rounds, but solver='joint' makes none; leave it at None."
+            )
         if self.weak_learner == "feature":
             return
         default = BoostedCRF().get_params(deep=False)
@@ -706,7 +698,7 @@ class BoostedCRF(LinearChainLabeler, ProbabilisticChainLabeler):
             and self.n_features_in_ == n_features
             and self.n_boosting_features_ == n_coef
         )
-        return self.steps_ if same else np.empty(0, dtype=_STEP)
+        return self.steps_ if same else np.empty(0, dtype=STEP)
 
     def _earlier_trees(self, classes: np.ndarray, n_features: int) -> TreeOutcome | None:
         same = (
@@ -735,43 +727,5 @@ class BoostedCRF(LinearChainLabeler, ProbabilisticChainLabeler):
 
     def _set_weights(self, coef: np.ndarray, classes: np.ndarray, n_inputs: int) -> None:
         """Assign a vector of weights under the names that users see."""
-        n_labels = len(classes)
-        weighed, moves = FEATURE_SETS[self.feature_set]
-        n_columns = n_labels if weighed == "label" else n_labels**2
-        products = coef[: n_columns * (n_inputs + self.fit_intercept)].reshape(n_columns, -1)
-        transition = np.zeros((n_labels, n_labels))
-        transition[moves(n_labels)] = coef[products.size :]
-        constant = products[:, n_inputs] if self.fit_intercept else np.zeros(n_columns)
-        node, edge = np.zeros((n_labels, n_inputs)), np.zeros((n_labels, n_labels, 0))
-        intercept, columns = np.zeros(n_labels), np.arange(0)
-        if weighed == "label":
-            node, intercept = products[:, :n_inputs].copy(), constant.copy()
-        else:
-            edge = products[:, :n_inputs].reshape(n_labels, n_labels, n_inputs).copy()
-            transition, columns = constant.reshape(n_labels, n_labels).copy(), np.arange(n_inputs)
-        absent = np.zeros(n_labels)
-        parts = ChainCoefficients(node, transition, edge, absent, absent.copy(), intercept)
+        parts, columns = coefficients_of(coef, len(classes), n_inputs, self.feature_set, self.fit_intercept)
         self._set_coefficients(parts, classes, columns)
-
-
-def _summed(steps: np.ndarray, n_coef: int) -> np.ndarray:
-    """The weights after some steps."""
-    coef = np.zeros(n_coef)
-    np.add.at(coef, steps["feature"], steps["amount"])
-    return coef
-
-
-def _boosted_steps(outcome: BoostingOutcome) -> np.ndarray:
-    parts = [np.empty(0, dtype=_STEP)]
-    for number, chosen, amounts in outcome.steps:
-        part = np.empty(len(chosen), dtype=_STEP)
-        part["round"], part["feature"], part["amount"] = number, chosen, amounts
-        parts.append(part)
-    return np.concatenate(parts)
-
-
-def _joint_steps(start: np.ndarray, outcome: SolverOutcome) -> np.ndarray:
-    changed = np.flatnonzero(outcome.coef != start)
-    steps = np.empty(len(changed), dtype=_STEP)
-    steps["round"], steps["feature"], steps["amount"] = 0, changed, (outcome.coef - start)[changed]
-    return steps

@@ -17,7 +17,7 @@ __all__ = ["HeldOutTrees", "TreeOutcome", "TreeParameters", "boost_trees"]
 # No round may change a score by more nats than this: leaves that separate have no finite optimum.
 _LARGEST_CHANGE = 10.0
 
-_LINE_PRECISION = 1e-6
+_LINE_PRECISION = 1e-3
 
 # So many rounds in a row that point uphill (a subsample may) end the fit, and so does so long a stretch of no progress.
 _MAX_FAILURES, _PERIOD = 3, 10

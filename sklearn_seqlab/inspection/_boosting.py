@@ -99,15 +99,12 @@ class BoostingDisplay:
         self.accuracy_ax_ = None
         if self.accuracy:
             self.accuracy_ax_ = ax.twinx()
-            for (name, values), color in zip(
-                self.accuracy.items(), [_VERMILION, _GREEN, "black"], strict=False
-            ):
-                rounds = len(loss) - len(values) + np.arange(len(values)) if len(values) < len(loss) else None
-                rounds = np.arange(1, len(values) + 1) if rounds is None or self.kept else rounds
-                shown = 100 * np.asarray(values)
-                lines += self.accuracy_ax_.plot(
-                    rounds[: len(shown)], shown, color=color, label=f"accuracy, {name}"
-                )
+            colors = [_VERMILION, _GREEN, "black"]
+            for k, (name, values) in enumerate(self.accuracy.items()):
+                shown = 100 * np.asarray(values, dtype=np.float64)
+                rounds = np.arange(1, len(shown) + 1)
+                color = colors[k % len(colors)]
+                lines += self.accuracy_ax_.plot(rounds, shown, color=color, label=f"accuracy, {name}")
             self.accuracy_ax_.set(ylabel="right steps, %")
         if self.kept is not None and self.kept < len(loss) - 1:
             lines.append(ax.axvline(self.kept, color="gray", linestyle=":", label="kept"))
@@ -199,6 +196,6 @@ class SelectedFeaturesDisplay:
             ax.bar_label(self.bars_, labels=[f"{weight:+.2f}" for weight in weights], padding=3, fontsize=8)
         ax.set(yticks=places, yticklabels=names, xlabel="decrease of the loss")
         ax.set_ylim(len(names) - 0.4, -0.6)
-        ax.margins(x=0.12)
+        ax.margins(x=0.18)
         self.ax_, self.figure_ = ax, ax.figure
         return self

@@ -15,7 +15,7 @@ __all__ = ["TransitionMatrixDisplay"]
 
 
 class TransitionMatrixDisplay:
-    """Weights of moves from row to column: blue is positive, red negative; a dot marks each move known to be possible.
+    """Weights of moves from row to column, positive ones blue and negative ones red; dots mark possible moves.
 
     Parameters
     ----------

@@ -107,10 +107,10 @@ class ChainBoosting:
 
     # ---- at a point -------------------------------------------------------------------------------------------
 
-    def look(self, coef: np.ndarray, scores: Scores | None = None) -> Look:
+    def look(self, coef: np.ndarray, scores: Scores | None = None, *, exact: bool = False) -> Look:
         """Value and residuals at a point; one pass forward and backward over all sequences."""
         scores = self.features.scores(coef) if scores is None else scores
-        found = self.known.residuals(scores, held=self.holds_hidden)
+        found = self.known.residuals(scores, held=self.holds_hidden and not exact)
         with np.errstate(over="ignore", invalid="ignore"):  # callers back off from what is not finite
             value = self._penalised(self.loss.value(found.nll), coef)
         return Look(coef, scores, value, found)
@@ -152,9 +152,9 @@ class ChainBoosting:
         return gradient + relative * look.coef, curvature + relative
 
     def value_and_gradient(self, coef: np.ndarray) -> tuple[float, np.ndarray]:
-        """Of the logarithm of the loss with its penalty: what quasi-Newton methods minimise."""
+        """Of the logarithm of the loss with its penalty: what quasi-Newton methods minimise, whatever the surrogate."""
         with np.errstate(over="ignore", invalid="ignore"):
-            look = self.look(coef)
+            look = self.look(coef, exact=True)
             share = self.loss.share(look.nll)
             gradient = np.empty(self.n_coef)
             n, moves = self.features.n_products, self.features.moves

@@ -150,6 +150,18 @@ def test_the_log_loss_is_that_of_a_linear_chain():
     assert_allclose(2 * boosted.loss_curve_[-1], chain.loss_curve_[-1], rtol=1e-8)
 
 
+def test_corrections_follow_the_true_loss_whatever_the_surrogate():
+    X, y = walks(5)
+    partial = [[None if t % 2 else int(label) for t, label in enumerate(labels)] for labels in y]
+    params = {"solver": "joint", "l2": 0.1, "n_rounds": 500, "tol": 1e-6}
+    held, exact = (
+        BoostedCRF(surrogate=surrogate, **params).fit(X, partial) for surrogate in ("fixed_h", "exact")
+    )
+    assert_allclose(held.coef_, exact.coef_)
+    boosted = BoostedCRF(surrogate="fixed_h", l2=0.1, n_rounds=12, corrective_every=3).fit(X, partial)
+    assert (np.diff(boosted.loss_curve_) < 0).all()
+
+
 def test_noise_is_selected_last():
     X, y = walks(20)
     model = BoostedCRF(n_rounds=10).fit(X, y)
@@ -205,6 +217,7 @@ def test_lengths_temper_the_weight_of_long_sequences():
         ({"window": (1, 1), "feature_set": "transition"}, "use feature_set='context'"),
         ({"window": (1, -1)}, "window is"),
         ({"l2": 0.1, "sigma": 3.0}, "two forms of one penalty"),
+        ({"solver": "joint", "validation_fraction": 0.5}, "solver='joint' makes none"),
     ],
 )
 def test_bad_parameters_are_refused(params, message):

@@ -145,13 +145,13 @@ def test_partial_labels_at_fit():
 
 
 def test_three_levels_and_sparse_inputs():
-    X, y = tracks(6)
+    X, y = tracks(3)
     y = [np.column_stack([table, table.sum(axis=1) % 2]) for table in y]
     X = [np.where(np.abs(x) < 0.4, 0.0, x) for x in X]
-    dense = DynamicCRF(tol=1e-6).fit(X, y)
-    stored = DynamicCRF(tol=1e-6).fit([sparse.csr_array(x) for x in X], y)
+    dense = DynamicCRF(tol=1e-5).fit(X, y)
+    stored = DynamicCRF(tol=1e-5).fit([sparse.csr_array(x) for x in X], y)
     for a, b in zip(dense.coef_, stored.coef_, strict=True):
-        assert_allclose(a, b, atol=1e-4)
+        assert_allclose(a, b, atol=1e-3)
     assert [part.shape for part in dense.coupling_coef_] == [(2, 3), (3, 2)]
     assert dense.predict(X)[0].shape == y[0].shape
     restricted = DynamicCRF(restrict_features=True).fit([sparse.csr_array(x) for x in X], y)
