@@ -14,6 +14,7 @@ import time
 import warnings
 from typing import Any
 
+import numpy as np
 from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import make_pipeline
 
