@@ -175,7 +175,7 @@ def homes() -> None:
         ),
         "StructHKLClassifier, log": (
             StructHKLClassifier(C=2e5, rho=1.1, beta=0.5, loss="log", tol=3e-2, max_order=4),
-            (7, 14),
+            (7, 14, 28, 84),
         ),
     }
     for name, (model, lengths) in models.items():
@@ -186,7 +186,7 @@ def homes() -> None:
                 model.fit(home.data, home.target)
                 cpu = time.process_time() - cpu
                 parts = []
-                for share in (0.05, 0.1, 0.2, 0.3):
+                for share in (0.005, 0.05, 0.1, 0.2, 0.3):
                     n_planted, n_found, n_judged = planted_and_found(home, model.rules_, share)
                     parts.append(f"{share:g}: {n_found} of {n_planted} planted, {n_judged} judged")
                 gap = model.duality_gap_ / model.objective_
