@@ -20,16 +20,21 @@ from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
 
 from sklearn_seqlab import (
     GreedyInductionHMM,
     HMMClassifier,
     LinearChainCRF,
+    RuleEnsembleHKL,
     RuleHMM,
     StepwiseClassifier,
+    StructHKLClassifier,
     StructuredSVM,
+    SubsequenceKernelSVM,
 )
 from sklearn_seqlab.datasets import fetch_kasteren
+from sklearn_seqlab.feature_extraction import RelationalPatternMiner
 from sklearn_seqlab.metrics import macro_accuracy_score, micro_accuracy, micro_accuracy_score
 from sklearn_seqlab.model_selection import InverseKFold
 from sklearn_seqlab.preprocessing import SlidingWindow
@@ -63,6 +68,38 @@ ROWS: dict[str, tuple[Any, dict[str, list[Any]], list[str]]] = {
         [],
     ),
 }
+
+# Rules over all conjunctions. C of the mean share of wrong steps is large where a step is a thousandth.
+RULES = {
+    "RuleEnsembleHKL": (
+        StepwiseClassifier(RuleEnsembleHKL(beta=0.5, tol=5e-2)),
+        {"estimator__C": [1e1, 1e2, 1e3, 1e4]},
+        [],
+    ),
+    "RuleEnsembleHKL, StructuredSVM": (
+        make_pipeline(
+            RuleEnsembleHKL(C=1e4, beta=0.5, tol=5e-2, rule_threshold=1e-2),
+            StructuredSVM(loss="hamming_sum", tol=1e-2, max_iter=50, random_state=0),
+        ),
+        {"structuredsvm__C": STRENGTHS},
+        [],
+    ),
+    "StructHKLClassifier": (StructHKLClassifier(tol=5e-2), {"C": [1e1, 1e2, 1e3]}, []),
+    "StructHKLClassifier, patterns (enumAF)": (
+        make_pipeline(
+            RelationalPatternMiner(max_literals=2, max_patterns=30),
+            StructHKLClassifier(tol=5e-2, max_order=2),
+        ),
+        {"structhklclassifier__C": [1e1, 1e2, 1e3]},
+        [],
+    ),
+    "SubsequenceKernelSVM": (
+        SubsequenceKernelSVM(before=3, after=3, tol=5e-2),
+        {"C": [1e0, 1e1, 1e2]},
+        [],
+    ),
+}
+ROWS.update(RULES)
 
 BASELINE = "per-step logistic regression"
 

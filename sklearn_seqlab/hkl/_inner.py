@@ -12,6 +12,9 @@ from sklearn_seqlab.solvers import GroupCuts, lbfgs
 
 __all__ = ["InnerPoint", "LogProblem", "MarginCuts"]
 
+# A search that stalled with a gap left goes on with a smaller tolerance, so often.
+_MAX_SEARCHES = 4
+
 
 class InnerPoint(NamedTuple):
     """A point, and what its residuals say about the dual.
@@ -111,9 +114,16 @@ class LogProblem:
         if self.f is not None and self.f.shape == delta.shape:
             first[:n] = self.f[objective.node, objective.label] / objective.root
         first[n:] = self.transition.ravel() * self.with_moves
-        outcome = lbfgs(objective, first, max_iter=1000, tol=allowance / objective.size)
-        if outcome.interrupted:
-            raise KeyboardInterrupt
+        steepest = float(np.abs(objective.value_and_gradient(np.zeros(objective.n_coef))[1]).max())
+        tol = np.sqrt(2.0 * allowance / objective.n_coef) / max(steepest, np.finfo(float).tiny)
+        for _ in range(_MAX_SEARCHES):
+            outcome = lbfgs(objective, first, max_iter=1000, tol=min(tol, 1e-2))
+            if outcome.interrupted:
+                raise KeyboardInterrupt
+            first, tol = outcome.coef, 0.1 * tol
+            # half the squared gradient is the duality gap of this problem
+            if 0.5 * float(np.square(objective.value_and_gradient(first)[1]).sum()) <= allowance:
+                break
         f, transition = objective.split(outcome.coef)
         value, rows, moves = self.likelihood.value_and_gradient(nodes.holds.T @ f, transition)
         self.n_oracle_calls += objective.n_calls * self.likelihood.sequences.n_sequences

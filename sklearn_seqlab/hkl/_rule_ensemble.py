@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any
@@ -394,10 +395,23 @@ class RuleEnsembleHKL(TransformerMixin, ClassifierMixin, BaseEstimator):
         texts = self._literals(input_features)
         return np.array([", ".join(texts[a] for a in body) for body in self._rule_bodies()], dtype=object)
 
-    def rules_text(self, top: int | None = None) -> str:
-        """The rules as clauses; see :meth:`StructHKLClassifier.rules_text`."""
+    def rules_text(self, top: int | None = None, feature_names: Sequence[str] | None = None) -> str:
+        """The rules as clauses, with weight, support and share of right rows.
+
+        Parameters
+        ----------
+        top : int or None, default=None
+            Rules per label, by decreasing size of the weight; None for all.
+        feature_names : sequence of str, default=None
+            Names of the inputs.
+
+        Returns
+        -------
+        text : str
+            A line per rule.
+        """
         check_is_fitted(self)
-        return rules_as_text(self.rules_, self._literals(None), top)
+        return rules_as_text(self.rules_, self._literals(feature_names), top)
 
     def _literals(self, names: Any) -> list[str]:
         if names is None:

@@ -21,6 +21,8 @@ _FIRST_TOL = 0.1
 _MAX_ROUNDS = 100
 # Nodes that may enter at a time: so many, or half of those that are there.
 _FEWEST = 50
+# How much more exactly problems are solved, at most, whose residuals are no combination of planes.
+_STRICTEST = 1e-5
 
 
 @dataclass
@@ -167,10 +169,11 @@ class HKLSolver:
         """Reweight until the gap of the problem over the active set is at most ``allowed``."""
         reduced, outcome = _Reduced(), self.outcome
         shares, gap, path = self.eta, 1.0, _Extrapolation()
+        strictness = 1.0
         for step in range(self.max_reweight):
             share = max(0.1 * allowed, min(0.05, 0.1 * gap))
             size = outcome.value if np.isfinite(outcome.value) else self.C
-            point = self.problem.solve(self.nodes, self.active, self.delta, share * size)
+            point = self.problem.solve(self.nodes, self.active, self.delta, strictness * share * size)
             self.problem.drop_idle()
             value = 0.5 * self.norm.value(point.f) ** 2 + point.price_of_moves + point.loss
             outcome.n_iter += 1
@@ -184,7 +187,11 @@ class HKLSolver:
             own = self.norm.price * self.norm.group_sizes(point.f)
             self.eta = self.norm.better(z, own / max(own.sum(), np.finfo(float).tiny), self.eta)
             _, upper, self.eta, _ = self.norm.dual_squared(z, self.eta, 0.1 * allowed)
+            before = reduced.gap if step else np.inf
             reduced.offer(value, point, upper)
+            if not point.may_shrink and reduced.gap > 0.95 * before:
+                # where the variance is small, residuals are far off at points that are near the optimum
+                strictness = max(0.1 * strictness, _STRICTEST)
             gap = reduced.gap
             if gap <= allowed:
                 reduced.converged = True

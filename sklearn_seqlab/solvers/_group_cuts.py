@@ -12,8 +12,34 @@ from sklearn_seqlab.solvers._simplex_qp import simplex_qp
 
 __all__ = ["CutSolution", "GroupCuts"]
 
-# Rounds after which a plane without a multiplier is dropped.
-_N_IDLE = 8
+# A plane without a multiplier is dropped after so many problems, and within one after so many rounds.
+_N_IDLE, _N_ROUNDS = 8, 40
+
+
+class _Growing:
+    """Rows that are appended to and taken out, in memory that grows by doubling."""
+
+    def __init__(self, width: int):
+        self.memory, self.n_rows = np.empty((16, width)), 0
+
+    @property
+    def rows(self) -> np.ndarray:
+        return self.memory[: self.n_rows]
+
+    def append(self, rows: np.ndarray) -> None:
+        total = self.n_rows + len(rows)
+        if total > len(self.memory):
+            memory = np.empty((2 * total, self.memory.shape[1]))
+            memory[: self.n_rows] = self.rows
+            self.memory = memory
+        self.memory[self.n_rows : total] = rows
+        self.n_rows = total
+
+    def keep(self, kept: np.ndarray) -> None:
+        for place, k in enumerate(np.flatnonzero(kept)):  # in place: a row moves up, if at all
+            if place != k:
+                self.memory[place] = self.memory[k]
+        self.n_rows = int(kept.sum())
 
 
 class CutSolution(NamedTuple):
@@ -62,8 +88,8 @@ class GroupCuts:
         self.margin, self.with_moves, self.max_planes = margin, with_moves, max_planes
         data = margin.sequences
         self.shape = data.n_rows, data.n_labels
-        self.rows = np.empty((0, data.n_rows * data.n_labels))
-        self.moves = np.empty((0, data.n_labels**2))
+        self._rows = _Growing(data.n_rows * data.n_labels)
+        self._moves = _Growing(data.n_labels**2)
         self.offset, self.multiplier = np.empty(0), np.empty(0)
         self.group, self.idle = np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp)
         self.C = 0.0
@@ -72,6 +98,16 @@ class GroupCuts:
     @property
     def n_planes(self) -> int:
         return len(self.offset)
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Planes as tables over rows, (n_planes, n_rows * n_labels)."""
+        return self._rows.rows
+
+    @property
+    def moves(self) -> np.ndarray:
+        """What planes say of moves, (n_planes, n_labels**2)."""
+        return self._moves.rows
 
     def scale_to(self, C: float) -> None:
         """Make the multipliers those of another ``C``."""
@@ -107,47 +143,65 @@ class GroupCuts:
         of sequences and adds those that are violated more than the planes that are there.
         """
         n_labels = self.shape[1]
-        lifted = lift(self.rows.reshape(len(self.rows), *self.shape))
-        gram = lifted @ lifted.T + self.moves @ self.moves.T
+        first = lift(self.rows.reshape(self.n_planes, *self.shape))
+        lifted = _Growing(first.shape[1])
+        lifted.append(first)
+        gram = first @ first.T + self.moves @ self.moves.T
         caps = np.full(self.margin.n_groups, self.C)
+        rest = np.zeros(self.n_planes, dtype=np.intp)  # rounds without a multiplier
         for _ in range(max_rounds):
             if self.n_planes:
                 self.multiplier = simplex_qp(gram, self.offset, self.group, caps, self.multiplier)
-            a, used = self.multiplier, np.flatnonzero(self.multiplier)
-            weights = a[used] @ lifted[used]
-            transition = (a[used] @ self.moves[used]).reshape(n_labels, n_labels)
+            used = np.flatnonzero(self.multiplier)
+            a = self.multiplier[used]
+            residual = (a @ self.rows[used]).reshape(self.shape)
+            weights = lift(residual[None])[0]
+            transition = (a @ self.moves[used]).reshape(n_labels, n_labels)
             found: GroupPlanes = self.margin.planes(emission(weights), transition)
             self.n_oracle_calls += self.margin.sequences.n_sequences
-            residual = (a[used] @ self.rows[used]).reshape(self.shape)
-            linear = float(a[used] @ self.offset[used])
+            linear = float(a @ self.offset[used])
             solution = CutSolution(weights, transition, self.C * found.bound, residual, linear)
             if watch is not None and watch(solution):
                 break
             known = np.zeros(len(caps))
-            np.maximum.at(known, self.group, self.offset - gram[:, used] @ a[used])
+            np.maximum.at(known, self.group, self.offset - gram @ self.multiplier)
             excess = found.slack - known
             new = np.flatnonzero(excess > 1e-13 * (1.0 + found.slack))
             if self.C * float(np.maximum(excess, 0.0).sum()) <= allowance or not len(new):
                 break
-            rows, moves = found.rows[new], found.moves[new] * self.with_moves
-            more = lift(rows.reshape(len(rows), *self.shape))
-            cross = lifted @ more.T + self.moves @ moves.T
+            rest = np.where(self.multiplier > 0, 0, rest + 1)
+            if (rest >= 2 * _N_ROUNDS).any():  # many at a time, since what stays has to move
+                kept = rest < _N_ROUNDS
+                self._keep(kept)
+                lifted.keep(kept)
+                gram, rest = np.ascontiguousarray(gram[np.ix_(kept, kept)]), rest[kept]
+            moves = found.moves[new] * self.with_moves
+            more = lift(found.rows[new].reshape(len(new), *self.shape))
+            cross = lifted.rows @ more.T + self.moves @ moves.T
             gram = np.block([[gram, cross], [cross.T, more @ more.T + moves @ moves.T]])
-            lifted = np.concatenate([lifted, more])
-            self._add(rows, moves, found.offset[new], new)
+            lifted.append(more)
+            self._add(found.rows[new], moves, found.offset[new], new)
+            rest = np.append(rest, np.zeros(len(new), dtype=np.intp))
         return solution
 
     def _add(self, rows: np.ndarray, moves: np.ndarray, offset: np.ndarray, group: np.ndarray) -> None:
-        self.rows, self.moves = np.concatenate([self.rows, rows]), np.concatenate([self.moves, moves])
+        self._rows.append(rows)
+        self._moves.append(moves)
         self.offset = np.concatenate([self.offset, offset])
         self.group = np.concatenate([self.group, group])
         none = np.zeros(len(group))
         self.multiplier = np.concatenate([self.multiplier, none])
         self.idle = np.concatenate([self.idle, none.astype(np.intp)])
 
+    def _keep(self, kept: np.ndarray) -> None:
+        self._rows.keep(kept)
+        self._moves.keep(kept)
+        self.offset, self.multiplier = self.offset[kept], self.multiplier[kept]
+        self.group, self.idle = self.group[kept], self.idle[kept]
+
     def drop_idle(self) -> None:
         """Forget planes without a multiplier for a while, or all of those if there are too many."""
         self.idle = np.where(self.multiplier > 0, 0, self.idle + 1)
         kept = self.idle < (_N_IDLE if self.n_planes <= self.max_planes else 1)
-        self.rows, self.moves, self.offset = self.rows[kept], self.moves[kept], self.offset[kept]
-        self.multiplier, self.group, self.idle = self.multiplier[kept], self.group[kept], self.idle[kept]
+        if not kept.all():
+            self._keep(kept)

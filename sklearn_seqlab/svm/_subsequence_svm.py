@@ -29,7 +29,7 @@ from sklearn_seqlab.svm._subsequence_kernel import SubsequenceKernel, Windows
 
 __all__ = ["SubsequenceKernelSVM"]
 
-_EXACT_LENGTH, _SHARE_OF_TOL, _N_GROUPS = 2000, 0.05, 8
+_EXACT_LENGTH, _SHARE_OF_TOL, _N_GROUPS = 2000, 0.05, 20
 # Directions of the kernel matrix that are rounding, relative to the largest.
 _ROUNDING = 1e-12
 
