@@ -222,7 +222,7 @@ def run_graph(store: FoldScores, options: Any) -> None:
         truth = true_moves(tracks)[np.ix_(order, order)]
         for row, params in {
             "60 rounds": {"n_rounds": 60},
-            "400 rounds, corrected": {"n_rounds": 400, "corrective_every": 20, "l2": 1e-4},
+            "150 rounds, corrected": {"n_rounds": 150, "corrective_every": 10},
         }.items():
             model, seconds = fitted(BoostedCRF(**SETS["bridge"], **LOSSES["exp, length"], **params), data)
             off = ~np.eye(12, dtype=bool)
