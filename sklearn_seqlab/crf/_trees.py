@@ -41,7 +41,8 @@ def tree_inputs(batch: PackedBatch, before: int, after: int) -> np.ndarray:
     outside = 1.0 - np.delete(inside, before, axis=1)
     with np.errstate(over="ignore"):
         table = np.hstack([values, outside]).astype(np.float32)
-    if not np.isfinite(table).all():
+    lost = values.any(axis=0) & ~table[:, : values.shape[1]].any(axis=0)
+    if lost.any() or not np.isfinite(table).all():
         raise ValueError(
             "X holds values beyond single precision, in which trees compare; scale the features."
         )

@@ -23,6 +23,10 @@ FEATURE_SETS: dict[str, tuple[str, Callable[[int], np.ndarray]]] = {
 }
 
 
+# Squares of features, and of their sums over a sequence, must stay in the range of doubles.
+_SMALLEST = 1e-140
+
+
 class BoostingFeatures:
     """Inputs times indicators of labels (or of moves), and indicators of moves.
 
@@ -54,6 +58,13 @@ class BoostingFeatures:
         self.shape = n_labels**2 if self.weighs_moves else n_labels, values.shape[1]
         self.n_products = self.shape[0] * self.shape[1]
         self.n_coef = self.n_products + int(self.moves.sum())
+        sizes = typical_sizes(values)
+        extreme = np.flatnonzero((sizes > 1 / _SMALLEST) | (sizes < _SMALLEST))
+        if len(extreme):
+            raise ValueError(
+                f"Column {extreme[0]} of the (windowed) inputs holds values about {sizes[extreme[0]]:.3g}, the squares "
+                "of which leave double precision. Scale the features (StandardScaler)."
+            )
 
     @property
     def doubles_per_step(self) -> int:

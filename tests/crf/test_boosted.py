@@ -258,3 +258,11 @@ def test_an_interrupted_fit_keeps_its_rounds(monkeypatch):
     assert model.n_iter_ == 3
     monkeypatch.undo()
     assert_allclose(model.coef_, BoostedCRF(n_rounds=3).fit(X, y).coef_)
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+@pytest.mark.parametrize("options", [{}, {"solver": "joint"}, {"weak_learner": "tree"}])
+def test_features_beyond_range_are_refused(size, options):
+    X, y = walks(3)
+    with pytest.raises(ValueError, match=r"[Ss]cale the features"):
+        BoostedCRF(n_rounds=2, **options).fit([size * x for x in X], y)
