@@ -47,6 +47,7 @@ def main() -> None:
     )
     parser.add_argument("--windows", nargs="+", help="windows to compute (all; table ua)")
     parser.add_argument("--deals", type=int, default=5, help="how many random deals (5; table ua)")
+    parser.add_argument("--first-deal", type=int, default=0, help="deal to begin with (0; table ua)")
     parser.add_argument("--n-jobs", type=int, default=2, help="processes of the grid searches (2)")
     parser.add_argument("--write-only", action="store_true", help="compute nothing")
     options = parser.parse_args()

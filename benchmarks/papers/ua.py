@@ -121,7 +121,7 @@ def run(options: Any) -> None:
         for window in windows:
             width = WINDOWS[window]
             X = SlidingWindow(before=width, after=width).fit_transform(data.data) if width else data.data
-            for deal in range(n_deals):
+            for deal in range(options.first_deal, n_deals):
                 folds = InverseKFold(4, shuffle=True, random_state=deal).split(X)
                 for fold, (train, test) in enumerate(folds):
                     for row in rows:
