@@ -17,7 +17,7 @@ from sklearn_seqlab._version import __version__
 from sklearn_seqlab.metrics import micro_accuracy_score
 from sklearn_seqlab.sequences import LabelCodes, PackedBatch, encode_labels, pack
 
-__all__ = ["SequenceLabeler", "SequenceTags", "SequenceTargetTags"]
+__all__ = ["SequenceLabeler", "SequenceTags", "SequenceTargetTags", "input_names"]
 
 
 @dataclass(slots=True)
@@ -89,6 +89,11 @@ class SequenceTags(Tags):
     online: bool = False
     holds_out: bool = False
     keeps_rows: bool = False
+
+
+def input_names(model: Any) -> list[str]:
+    """Names of the columns that a fitted ``model`` saw: those of data frames, else ``x0``, ``x1``, ..."""
+    return list(getattr(model, "feature_names_in_", [f"x{p}" for p in range(model.n_features_in_)]))
 
 
 class SequenceLabeler(BaseEstimator):

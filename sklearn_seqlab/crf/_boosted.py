@@ -18,7 +18,7 @@ from sklearn_seqlab._chain_labeler import ChainSource, LinearChainLabeler, Proba
 from sklearn_seqlab._conjunctions import read_window
 from sklearn_seqlab._progress import Progress
 from sklearn_seqlab._sklearn_private import Interval, StrOptions, _fit_context
-from sklearn_seqlab.base import SequenceTags
+from sklearn_seqlab.base import SequenceTags, input_names
 from sklearn_seqlab.crf._boosting_steps import (
     STEP,
     boosted_steps,
@@ -564,16 +564,13 @@ class BoostedCRF(LinearChainLabeler, ProbabilisticChainLabeler):
         if self.weak_learner == "tree":
             return self._column_names(before, after, features)
         numbers = np.arange(self.n_boosting_features_) if features is None else np.asarray(features)
-        inputs = tree_names(self._input_names(), before, after)[: self.n_features_in_ * (before + 1 + after)]
+        inputs = tree_names(input_names(self), before, after)[: self.n_features_in_ * (before + 1 + after)]
         return names_of(numbers, inputs, self.classes_, self.feature_set, self.fit_intercept)
 
     def _column_names(self, before: int, after: int, features: ArrayLike | None) -> np.ndarray:
         previous = [str(label) for label in self.classes_.tolist()] if self.potentials == "edge" else []
-        names = np.array(tree_names(self._input_names(), before, after, previous), dtype=str)
+        names = np.array(tree_names(input_names(self), before, after, previous), dtype=str)
         return names if features is None else names[np.asarray(features)]
-
-    def _input_names(self) -> list[str]:
-        return list(getattr(self, "feature_names_in_", [f"x{p}" for p in range(self.n_features_in_)]))
 
     def staged_predict(self, X: Any, y_observed: Any = None) -> Iterator[np.ndarray]:
         """Labels after each round.

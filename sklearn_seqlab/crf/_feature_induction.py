@@ -28,7 +28,7 @@ from sklearn_seqlab._conjunctions import (
 )
 from sklearn_seqlab._progress import Progress
 from sklearn_seqlab._sklearn_private import Interval, StrOptions, _fit_context
-from sklearn_seqlab.base import SequenceTags
+from sklearn_seqlab.base import SequenceTags, input_names
 from sklearn_seqlab.crf._held_out import held_out_split
 from sklearn_seqlab.crf._induction import Induction, InductionParameters, Stage
 from sklearn_seqlab.objectives import ChainCoefficients, KnownChains
@@ -345,7 +345,7 @@ class CRFFeatureInduction(LinearChainLabeler, ProbabilisticChainLabeler):
             A line per feature. ``T`` is the time step.
         """
         check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", [f"x{p}" for p in range(self.n_features_in_)])
+        names = input_names(self)
         return rules_as_text(self.rules_, self.classes_, self.items_, names, top)
 
     def staged_predict(self, X: Any, y_observed: Any = None) -> Iterator[np.ndarray]:

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_seqlab import _parallel
 from sklearn_seqlab._sklearn_private import Interval, StrOptions, _check_sample_weight, _fit_context
+from sklearn_seqlab.base import input_names
 from sklearn_seqlab.hkl._atoms import atom_truth, binary_atoms, literals
 from sklearn_seqlab.hkl._binary import BinaryCuts, SignedMargin, SignedRows
 from sklearn_seqlab.hkl._inner import MarginCuts
@@ -415,7 +416,7 @@ class RuleEnsembleHKL(TransformerMixin, ClassifierMixin, BaseEstimator):
 
     def _literals(self, names: Any) -> list[str]:
         if names is None:
-            names = getattr(self, "feature_names_in_", [f"x{p}" for p in range(self.n_features_in_)])
+            names = input_names(self)
         return literals(self.atoms_, names, self.binarize is None)
 
 

@@ -18,7 +18,7 @@ from sklearn_seqlab import _parallel
 from sklearn_seqlab._chain_labeler import ChainSource, ProbabilisticChainLabeler
 from sklearn_seqlab._progress import Progress
 from sklearn_seqlab._sklearn_private import Interval, StrOptions, _fit_context
-from sklearn_seqlab.base import SequenceTags
+from sklearn_seqlab.base import SequenceTags, input_names
 from sklearn_seqlab.hkl._atoms import (
     atom_truth,
     binary_atoms,
@@ -440,7 +440,7 @@ class StructHKLClassifier(ProbabilisticChainLabeler):
 
     def _literals(self, names: Sequence[str] | None) -> list[str]:
         if names is None:
-            names = getattr(self, "feature_names_in_", [f"x{p}" for p in range(self.n_features_in_)])
+            names = input_names(self)
         return literals(self.atoms_, names, self.n_thresholds is None)
 
     def score_rules(self, X: Any, y: Any) -> np.ndarray:

@@ -18,7 +18,7 @@ from sklearn_seqlab._conjunctions import (
     read_window,
     rules_as_text,
 )
-from sklearn_seqlab.base import SequenceTags
+from sklearn_seqlab.base import SequenceTags, input_names
 from sklearn_seqlab.hmm import _emission
 from sklearn_seqlab.hmm._base import BaseHMM
 from sklearn_seqlab.hmm._learning import Learnt
@@ -88,7 +88,7 @@ class ConjunctionHMM(BaseHMM):
             A line per rule. ``T`` is the time step.
         """
         check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", [f"x{p}" for p in range(self.n_features_in_)])
+        names = input_names(self)
         return rules_as_text(self.rules_, self.classes_, self.items_, names, top)
 
     def _channels(self, batch: PackedBatch) -> PackedBatch:
