@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
+from copy import copy
 from itertools import pairwise
 from numbers import Integral
 from typing import Any
@@ -424,4 +425,5 @@ class OnlineChainLabeler(ProbabilisticChainLabeler):
         if isinstance(lag, bool) or not isinstance(lag, Integral) or lag < 0:
             raise ValueError(f"lag is {lag!r}; expected an integer of at least 0.")
         allow_nan = self.__sklearn_tags__().input_tags.allow_nan
-        return OnlineLabeler(self._online_scores, self.classes_, self.n_features_in_, int(lag), allow_nan)
+        frozen = copy(self)  # a later fit replaces attributes of this one alone
+        return OnlineLabeler(frozen._online_scores, self.classes_, self.n_features_in_, int(lag), allow_nan)

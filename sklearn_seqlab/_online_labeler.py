@@ -104,7 +104,7 @@ class OnlineLabeler:
             If ``x`` has another shape or is not finite, or the label is unknown; the stream may then go on with
             another step.
         InfeasibleSequenceError
-            If the steps so far have no possible labelling; the stream is then at its end.
+            If the steps so far have no possible labelling; so will all steps until ``finish``.
         """
         if sparse.issparse(x):
             x = x.toarray()[0] if x.ndim == 2 and x.shape[0] == 1 else x
@@ -116,9 +116,13 @@ class OnlineLabeler:
             )
         if row.dtype != np.float64:
             row = row.astype(np.float64)
-        total = row @ row  # finite for finite rows of usual size: one pass in place of two
-        if not total < np.inf:
-            self._check(row)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused by name
+            total = row @ row  # finite for finite rows of usual size: one pass in place of two
+            if not total < np.inf:
+                self._check(row)
+            return self._step(row, y_observed)
+
+    def _step(self, row: np.ndarray, y_observed: Any) -> np.ndarray | None:
         allowed = None if y_observed is None else self._allowed(y_observed)
         scores = self._scores
         unary = scores.row(row)
@@ -134,10 +138,16 @@ class OnlineLabeler:
         proba : ndarray of shape (min(lag, n_steps), n_labels)
             Probabilities of the labels of the last steps, given the whole stream. The next ``step`` begins a new
             stream.
+
+        Raises
+        ------
+        InfeasibleSequenceError
+            If the stream has no possible labelling; the next ``step`` begins a new one all the same.
         """
-        proba = self._chain.finish()
-        self._begin()
-        return proba
+        try:
+            return self._chain.finish()
+        finally:
+            self._begin()
 
     def _allowed(self, y_observed: Any) -> np.ndarray:
         labels = np.empty(1, dtype=object)

@@ -7,6 +7,7 @@ from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_seqlab import HMMClassifier, LinearChainCRF
+from sklearn_seqlab.exceptions import InfeasibleSequenceError
 from sklearn_seqlab.preprocessing import make_sequence_pipeline
 
 MODELS = {
@@ -104,3 +105,43 @@ def test_known_labels_in_a_stream(rng, name):
             stream.step(row, "d")
         stream.step(row, label)
     assert_allclose(stream.finish(), model.predict_proba([X[3]], y_observed=[known])[0], atol=1e-9)
+
+
+def test_a_stream_checks_its_steps_as_predict_does():
+    binary = HMMClassifier().fit([[[0, 1], [1, 0], [1, 1], [0, 0]]], [["a", "b", "b", "a"]]).predict_online()
+    binary.step([1, np.nan])
+    with pytest.raises(ValueError, match="x holds 7 at time step 1, column 1; expected 0 or 1"):
+        binary.step([0, 7])
+    X, y = [[[0], [1], [2], [0]]], [["a", "b", "b", "a"]]
+    coded = HMMClassifier(emission="categorical", handle_unknown="error").fit(X, y).predict_online()
+    with pytest.raises(ValueError, match="x holds 9 at time step 0, column 0, a code that fit did not see"):
+        coded.step([9])
+    with pytest.raises(ValueError, match="expected an integer code"):
+        coded.step([0.5])
+    with pytest.warns(UserWarning, match="a code that fit did not see"):
+        HMMClassifier(emission="categorical").fit(X, y).predict_online().step([9])
+    with pytest.raises(ValueError, match="beyond double precision"):
+        HMMClassifier(emission="gaussian").fit(X, y).predict_online().step([1e200])
+
+
+def test_a_stream_outlives_another_fit():
+    model = HMMClassifier().fit([[[0], [1], [1]]], [["off", "on", "on"]])
+    stream = model.predict_online()
+    expected = stream.step([0])
+    model.fit([[[0], [1], [1]]], [["a", "b", "c"]])
+    stream.finish()
+    assert_allclose(stream.step([0]), expected)
+
+
+@pytest.mark.parametrize("lag", [0, 1, 3])
+def test_an_impossible_step_ends_a_stream(lag):
+    X, y = [[[0], [1], [1]], [[0], [1]]], [["a", "b", "b"], ["a", "b"]]
+    stream = HMMClassifier(alpha=0).fit(X, y).predict_online(lag=lag)
+    stream.step([0])
+    for row in ([0], [1]):
+        with pytest.raises(InfeasibleSequenceError, match="no feasible labelling"):
+            stream.step(row)
+    with pytest.raises(InfeasibleSequenceError):
+        stream.finish()
+    stream.step([0])
+    assert stream.n_steps_ == 1

@@ -445,6 +445,7 @@ class BoostedCRF(LinearChainLabeler, ProbabilisticChainLabeler):
 
         self._forget(_OF_TREES)
         self._set_input_attributes(batch)
+        self._learnt_on = self._learns_on()
         self._set_weights(coef, labels.classes, inputs.n_features - self.fit_intercept)
         self.steps_ = np.concatenate([earlier, steps])
         self.n_selected_ = int(np.count_nonzero(coef))
@@ -508,6 +509,7 @@ class BoostedCRF(LinearChainLabeler, ProbabilisticChainLabeler):
 
         self._forget(_OF_FEATURES)
         self._set_input_attributes(batch)
+        self._learnt_on = self._learns_on()
         self.classes_ = labels.classes
         self.trees_, self.step_sizes_ = outcome.rounds[:kept], np.array(outcome.step_sizes[:kept])
         self.move_path_ = np.array(outcome.path[: kept + 1])
@@ -686,6 +688,10 @@ class BoostedCRF(LinearChainLabeler, ProbabilisticChainLabeler):
                     f"{default[name]!r}."
                 )
 
+    def _learns_on(self) -> list[Any]:
+        """Parameters that say what is weighed: a warm start needs the same ones."""
+        return [*self._checked_window(), self.feature_set, self.potentials, bool(self.fit_intercept)]
+
     def _earlier_steps(self, classes: np.ndarray, n_features: int, n_coef: int) -> np.ndarray:
         """Where a warm start goes on from: steps of earlier rounds."""
         same = (
@@ -694,6 +700,7 @@ class BoostedCRF(LinearChainLabeler, ProbabilisticChainLabeler):
             and np.array_equal(self.classes_, classes)
             and self.n_features_in_ == n_features
             and self.n_boosting_features_ == n_coef
+            and self._learnt_on == self._learns_on()
         )
         return self.steps_ if same else np.empty(0, dtype=STEP)
 
@@ -703,6 +710,7 @@ class BoostedCRF(LinearChainLabeler, ProbabilisticChainLabeler):
             and hasattr(self, "trees_")
             and np.array_equal(self.classes_, classes)
             and self.n_features_in_ == n_features
+            and self._learnt_on == self._learns_on()
         )
         if not same:
             return None

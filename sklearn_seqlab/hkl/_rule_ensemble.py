@@ -10,13 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_seqlab import _parallel
-from sklearn_seqlab._sklearn_private import Interval, StrOptions, _check_sample_weight, _fit_context
+from sklearn_seqlab._sklearn_private import (
+    Interval,
+    StrOptions,
+    _check_feature_names,
+    _check_sample_weight,
+    _fit_context,
+)
 from sklearn_seqlab.base import input_names
 from sklearn_seqlab.hkl._atoms import atom_truth, binary_atoms, literals
 from sklearn_seqlab.hkl._binary import BinaryCuts, SignedMargin, SignedRows
@@ -24,6 +30,7 @@ from sklearn_seqlab.hkl._inner import MarginCuts
 from sklearn_seqlab.hkl._lattice import Lattice, distinct_rows, truth_of
 from sklearn_seqlab.hkl._rules import make_rules, member_matrix, rules_as_text
 from sklearn_seqlab.hkl._solver import HKLOutcome, HKLSolver
+from sklearn_seqlab.metrics import micro_accuracy_score
 from sklearn_seqlab.objectives import RowMargin, RowSequences
 from sklearn_seqlab.sequences import PackedBatch, check_binary, encode_labels, pack
 from sklearn_seqlab.solvers import report
@@ -229,7 +236,8 @@ class RuleEnsembleHKL(TransformerMixin, ClassifierMixin, BaseEstimator):
             self._check_values(batch)
             seen, codes = np.unique(labels.codes[kept], return_inverse=True)
             return batch.values[kept], codes, weight[kept], labels.classes[seen], batch.feature_names
-        values, target = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, reset=True)
+        seen_by = clone(self)  # what is wrong with X or y is to leave this estimator as it is
+        values, target = validate_data(seen_by, X, y, accept_sparse="csr", dtype=np.float64, reset=True)
         check_classification_targets(target)
         self._check_values(PackedBatch(values, np.array([0, values.shape[0]])))
         weight = _check_sample_weight(sample_weight, values, ensure_non_negative=True)
@@ -237,7 +245,7 @@ class RuleEnsembleHKL(TransformerMixin, ClassifierMixin, BaseEstimator):
         if not len(kept):
             raise ValueError("sample_weight is zero everywhere: nothing to learn from.")
         classes, codes = np.unique(target[kept], return_inverse=True)
-        return values[kept], codes, weight[kept], classes, getattr(self, "feature_names_in_", None)
+        return values[kept], codes, weight[kept], classes, getattr(seen_by, "feature_names_in_", None)
 
     def _check_values(self, batch: PackedBatch) -> None:
         if self.binarize is None:
@@ -316,6 +324,7 @@ class RuleEnsembleHKL(TransformerMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if _is_list_of_sequences(X):
             batch, offsets = pack(X, n_features=self.n_features_in_), True
+            _check_feature_names(self, next(iter(X)), reset=False)
         else:
             values = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
             batch, offsets = PackedBatch(values, np.array([0, values.shape[0]])), False
@@ -326,6 +335,22 @@ class RuleEnsembleHKL(TransformerMixin, ClassifierMixin, BaseEstimator):
         rows, index = distinct_rows(truth)
         holds = truth_of(rows, member_matrix(self.conjunctions_, len(self.atoms_))).astype(float)
         return ((self.coef_ @ sparse.csr_array(holds.T)).toarray().T + self.intercept_)[index]
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Share of right labels: of rows, or of the labelled steps of sequences.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        score : float
+        """
+        if _is_list_of_sequences(X):
+            return micro_accuracy_score(y, self.predict(X), sample_weight=sample_weight)
+        return super().score(X, y, sample_weight)
 
     def decision_function(self, X: Any) -> Any:
         """Scores of the labels.

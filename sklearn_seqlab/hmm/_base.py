@@ -16,7 +16,17 @@ from sklearn_seqlab.inference import PackedChains
 from sklearn_seqlab.sequences import LabelCodes, PackedBatch, encode_labels
 from sklearn_seqlab.solvers import SolverOutcome, report
 
-__all__ = ["BaseHMM"]
+__all__ = ["BaseHMM", "of_positive_weight"]
+
+
+def of_positive_weight(
+    batch: PackedBatch, labels: LabelCodes, weight: np.ndarray
+) -> tuple[PackedBatch, LabelCodes, np.ndarray, np.ndarray]:
+    """What counts: the sequences of positive weight (all, if none has any), and their numbers."""
+    numbers = np.flatnonzero(weight > 0)
+    if len(numbers) in (0, len(weight)):
+        return batch, labels, weight, np.arange(len(weight))
+    return batch.take(numbers), labels.take(numbers), weight[numbers], numbers
 
 
 class BaseHMM(OnlineChainLabeler):

@@ -20,7 +20,7 @@ from sklearn_seqlab._conjunctions import (
 )
 from sklearn_seqlab.base import SequenceTags, input_names
 from sklearn_seqlab.hmm import _emission
-from sklearn_seqlab.hmm._base import BaseHMM
+from sklearn_seqlab.hmm._base import BaseHMM, of_positive_weight
 from sklearn_seqlab.hmm._learning import Learnt
 from sklearn_seqlab.sequences import LabelCodes, PackedBatch, encode_training_labels, pack, read_weights
 
@@ -40,6 +40,7 @@ class TrainingData:
         self.weight: np.ndarray = read_weights(sample_weight, self.batch.n_sequences)
         if not (self.weight > 0).any():
             raise ValueError("sample_weight is zero for every sequence: nothing to learn from.")
+        self.batch, self.labels, self.weight, _ = of_positive_weight(self.batch, self.labels, self.weight)
         check_two_values(self.batch)
         self.items = make_items(self.batch.n_features, width, negations)
 

@@ -18,6 +18,7 @@ from sklearn_seqlab.sequences import PackedBatch
 
 __all__ = [
     "check_channels",
+    "check_row",
     "estimate",
     "gather",
     "grow",
@@ -72,8 +73,8 @@ def columns_of(kinds: np.ndarray) -> dict[str, np.ndarray]:
     return {kind: np.flatnonzero(kinds == kind) for kind in KINDS if (kinds == kind).any()}
 
 
-def check_channels(kinds: np.ndarray, batch: PackedBatch, name: str = "X") -> None:
-    """Refuse values that are none of their kind, naming the first.
+def check_channels(kinds: np.ndarray, batch: PackedBatch, numbers: np.ndarray | None = None) -> None:
+    """Refuse values that are none of their kind, naming the first; ``numbers`` are those of the sequences.
 
     Raises
     ------
@@ -94,9 +95,22 @@ def check_channels(kinds: np.ndarray, batch: PackedBatch, name: str = "X") -> No
             found = [(row, columns[k], values[row, columns[k]]) for row, k in places]
         for row, column, value in found:
             s = int(np.searchsorted(batch.offsets, row, side="right")) - 1
+            number = s if numbers is None else numbers[s]
             raise ValueError(
-                f"{name}[{s}] holds {value:g} at time step {row - batch.offsets[s]}, column {column}; "
+                f"X[{number}] holds {value:g} at time step {row - batch.offsets[s]}, column {column}; "
                 f"expected {wish} in a {kind} channel. Set emission, or transform the column."
+            )
+
+
+def check_row(kinds: np.ndarray, x: np.ndarray, step: int) -> None:
+    """As ``check_channels`` for one time step (n_features,) of a stream."""
+    for kind, is_wrong, wish in (
+        ("bernoulli", _not_binary, "0 or 1"), ("categorical", _not_integral, "an integer code")
+    ):  # fmt: skip
+        wrong = np.flatnonzero((kinds == kind) & is_wrong(x))
+        if len(wrong):
+            raise ValueError(
+                f"x holds {x[wrong[0]]:g} at time step {step}, column {wrong[0]}; expected {wish} in a {kind} channel."
             )
 
 
@@ -156,8 +170,11 @@ def log_prior(params: Emission) -> float:
     return sum(KINDS[kind].log_prior(part) for kind, part in params.items())
 
 
-def report_unseen(batch: PackedBatch, params: Emission, handle_unknown: str) -> None:
-    """Warn of codes that ``fit`` did not see, or raise if ``handle_unknown`` is "error"."""
+def report_unseen(batch: PackedBatch, params: Emission, handle_unknown: str, step: int | None = None) -> None:
+    """Warn of codes that ``fit`` did not see, or raise if ``handle_unknown`` is "error".
+
+    ``step`` is the number of the time step where the batch is one of a stream.
+    """
     if "categorical" not in params:
         return
     part = params["categorical"]
@@ -167,8 +184,9 @@ def report_unseen(batch: PackedBatch, params: Emission, handle_unknown: str) -> 
         return
     row, k = places[0]
     s = int(np.searchsorted(batch.offsets, row, side="right")) - 1
+    name, t = (f"X[{s}]", row - batch.offsets[s]) if step is None else ("x", step)
     message = (
-        f"X[{s}] holds {values[row, k]:g} at time step {row - batch.offsets[s]}, column {part['columns'][k]}, "
+        f"{name} holds {values[row, k]:g} at time step {t}, column {part['columns'][k]}, "
         "a code that fit did not see"
     )
     if handle_unknown == "error":

@@ -11,6 +11,7 @@ Statistics = dict[str, Any]
 Parameters = dict[str, Any]
 
 _LOG_2_PI = np.log(2 * np.pi)
+_TOO_FAR = "A value lies so many standard deviations from a mean that its density is beyond double precision."
 
 
 def gather(values: np.ndarray, mass: np.ndarray) -> Statistics:
@@ -83,9 +84,7 @@ def scores(values: np.ndarray, params: Parameters) -> np.ndarray:
         terms = log_norm[label] - 0.5 * ((values - mean[label]) / deviation[label]) ** 2
         out[:, label] = total(terms, axis=1)
     if (out == -np.inf).any():
-        raise ValueError(
-            "A value lies so many standard deviations from every mean that its density is beyond double precision."
-        )
+        raise ValueError(_TOO_FAR)
     return out
 
 
@@ -99,7 +98,11 @@ def row_scorer(params: Parameters) -> Callable[[np.ndarray], np.ndarray]:
         distance = (x - mean) * rate
         distance *= distance
         out = constant - distance.sum(axis=1)
-        return out if out[0] == out[0] else np.nansum(log_norm - distance, axis=1)
+        if out[0] != out[0]:
+            out = np.nansum(log_norm - distance, axis=1)
+        if out.min() == -np.inf:
+            raise ValueError(_TOO_FAR)
+        return out
 
     return row
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
 
@@ -12,7 +13,7 @@ from sklearn_seqlab._chain_labeler import ChainSource
 from sklearn_seqlab._sklearn_private import Interval, StrOptions, _check_feature_names, _fit_context
 from sklearn_seqlab.base import SequenceTags
 from sklearn_seqlab.hmm import _emission
-from sklearn_seqlab.hmm._base import BaseHMM
+from sklearn_seqlab.hmm._base import BaseHMM, of_positive_weight
 from sklearn_seqlab.hmm._learning import Learnt, grow_statistics
 from sklearn_seqlab.sequences import LabelCodes, PackedBatch, encode_labels, pack, read_weights
 
@@ -174,8 +175,9 @@ class HMMClassifier(BaseHMM):
         batch = pack(X, allow_nan=True)
         labels = encode_labels(y, batch.offsets)
         weight = read_weights(sample_weight, batch.n_sequences)
+        batch, labels, weight, numbers = of_positive_weight(batch, labels, weight)
         kinds = _emission.read_kinds(self.emission, batch)
-        learnt = self._learn_checked(batch, labels, weight, kinds, None)
+        learnt = self._learn_checked(batch, labels, weight, kinds, None, numbers)
         self._set_input_attributes(batch)
         self._finish(learnt, labels.classes, kinds)
         return self
@@ -226,9 +228,10 @@ class HMMClassifier(BaseHMM):
             if {part.dtype.kind for part in known} != {everything.dtype.kind}:
                 raise TypeError("The labels of y, of classes and of earlier calls are not all of one kind.")
             labels = encode_labels(y, batch.offsets, classes=everything)
+        batch, labels, weight, numbers = of_positive_weight(batch, labels, weight)
         kinds = _emission.read_kinds(self.emission, batch) if is_first else self.emission_kinds_
         earlier = None if is_first else grow_statistics(self._statistics, self.classes_, labels.classes)
-        learnt = self._learn_checked(batch, labels, weight, kinds, earlier)
+        learnt = self._learn_checked(batch, labels, weight, kinds, earlier, numbers)
         if is_first:
             self._set_input_attributes(batch)
         self._finish(learnt, labels.classes, kinds)
@@ -241,8 +244,9 @@ class HMMClassifier(BaseHMM):
         weight: np.ndarray,
         kinds: np.ndarray,
         earlier: dict[str, Any] | None,
+        numbers: np.ndarray,
     ) -> Learnt:
-        _emission.check_channels(kinds, batch)
+        _emission.check_channels(kinds, batch, numbers)
         return self._learn(
             batch, labels, weight, kinds,
             earlier=earlier, var_floor=self.var_floor, use_end=self.use_end,
@@ -252,6 +256,26 @@ class HMMClassifier(BaseHMM):
     def _finish(self, learnt: Learnt, classes: np.ndarray, kinds: np.ndarray) -> None:
         self.emission_kinds_, self._statistics = kinds, learnt.statistics
         self._adopt(learnt, classes)
+
+    def _row_scorer(self) -> Callable[[np.ndarray], np.ndarray]:
+        scorer, kinds, n_steps = super()._row_scorer(), self.emission_kinds_, 0
+        if (kinds == "gaussian").all():
+            return scorer
+        is_coded, has_codes = kinds != "gaussian", (kinds == "categorical").any()
+        one_step = np.array([0, 1])
+
+        def row(x: np.ndarray) -> np.ndarray:
+            nonlocal n_steps
+            coded = x[is_coded]
+            if has_codes or not ((coded == 0) | (coded == 1)).all():
+                _emission.check_row(kinds, x, n_steps)
+                _emission.report_unseen(
+                    PackedBatch(x[None], one_step), self.emission_, self.handle_unknown, n_steps
+                )
+            n_steps += 1
+            return scorer(x)
+
+        return row
 
     def _chain_source(self, batch: PackedBatch) -> ChainSource:
         _emission.check_channels(self.emission_kinds_, batch)

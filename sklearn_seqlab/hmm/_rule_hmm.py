@@ -215,8 +215,8 @@ class RuleHMM(ConjunctionHMM):
             for label, searches in zip(classes, found, strict=True)
         }
         self.n_nodes_ = sum(rule.n_nodes for searches in found for rule in searches)
-        self._warn(found, data.labels.classes)
         self._adopt(learnt, data.labels.classes)
+        self._warn(found, data.labels.classes)
         return self
 
     def _find_rules(self, data: TrainingData) -> list[list[FoundRule]]:

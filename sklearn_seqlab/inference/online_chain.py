@@ -39,6 +39,7 @@ class OnlineChain:
     ):
         n_labels = len(initial)
         self.n_steps, self.lag = 0, lag
+        self._infeasible = False
         self._initial, self._final, self._none = initial, np.ascontiguousarray(final), np.zeros(n_labels)
         self._moves_vary = moves_vary
         self._moves = np.zeros((lag + 1, n_labels, n_labels)) if moves_vary else transition[None]
@@ -55,6 +56,8 @@ class OnlineChain:
         ValueError
             If scores are NaN or plus infinity.
         """
+        if self._infeasible:
+            self._raise(-np.inf)
         n = self.n_steps
         if n == 0:
             unary = unary + self._initial
@@ -73,6 +76,8 @@ class OnlineChain:
 
     def finish(self) -> np.ndarray:
         """Probabilities (min(lag, n_steps), n_labels) of the last steps, now that the stream has ended."""
+        if self._infeasible:
+            self._raise(-np.inf)
         n_last = min(self.lag, self.n_steps)
         if n_last == 0:
             return np.empty((0, len(self._none)))
@@ -89,6 +94,7 @@ class OnlineChain:
 
     def _raise(self, size: float) -> None:
         if size == -np.inf:
+            self._infeasible = True
             raise InfeasibleSequenceError(
                 f"The stream has no feasible labelling: no allowed label can be reached at time step {self.n_steps}."
             )

@@ -99,8 +99,13 @@ def frank_wolfe(
     except KeyboardInterrupt:
         judge.interrupt()
     judge.finish(coef)
-    rows = [(*share, float(part)) for share, part in zip(shares, linear, strict=True)]
-    outcome.solution = DualSolution.of(rows, [1.0] * len(rows), list(range(len(rows))))
+    # a share is a mixture of planes times its cap: as a plane it is the mixture, and its multiplier may reach the cap
+    caps = problem.caps
+    rows = [
+        (indices, values / cap, float(part / cap))
+        for (indices, values), part, cap in zip(shares, linear, caps, strict=True)
+    ]
+    outcome.solution = DualSolution.of(rows, caps.tolist(), list(range(len(rows))))
     return outcome
 
 

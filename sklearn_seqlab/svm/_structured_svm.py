@@ -330,7 +330,8 @@ class StructuredSVM(LinearChainLabeler):
         Raises
         ------
         ValueError
-            If a label or the number of features is not that of the first call, or with ``restrict_features`` or
+            If a label, the number of features or a parameter on which the weights depend is not that of the first call,
+            or with ``restrict_features`` or
             ``allowed_transitions="observed"``, which need all the data.
 
         Notes
@@ -359,13 +360,24 @@ class StructuredSVM(LinearChainLabeler):
         if self.partial == "error":
             raise_if_partial(labels, _CURE)
         columns = self._edge_columns(batch)
+        allowed = read_allowed_transitions(self.allowed_transitions, labels)
+        layout = {
+            "fit_intercept": self.fit_intercept,
+            "intercept_scaling": float(self.intercept_scaling),
+            "start_end": self.start_end,
+            "transition_features": columns.tolist(),
+            "allowed_transitions": allowed.tolist(),
+        }
+        for name, now in layout.items():
+            if stream is not None and stream["layout"][name] != now:
+                raise ValueError(f"{name} is no longer what it was in the first call of partial_fit.")
         with _parallel.one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
             problem = self._problem(
                 batch,
                 labels,
                 read_weights(sample_weight, batch.n_sequences),
                 edge_columns=columns if len(columns) else None,
-                allowed_transitions=read_allowed_transitions(self.allowed_transitions, labels),
+                allowed_transitions=allowed,
                 recomplete=True,
             )
             if stream is None:
@@ -382,7 +394,8 @@ class StructuredSVM(LinearChainLabeler):
         self._set_coefficients(problem.split(coef), labels.classes, columns)
         self._forget("_dual", "slack_bounds_")
         self._stream = {
-            "total": run.total, "weight": run.weight, "missing": run.mean.missing, "n_steps": run.mean.n_steps
+            "total": run.total, "weight": run.weight, "missing": run.mean.missing, "n_steps": run.mean.n_steps,
+            "layout": layout,
         }  # fmt: skip
         self.objective_ = self.duality_gap_ = float("nan")
         self.n_iter_ = 1 if stream is None else self.n_iter_ + 1
@@ -461,9 +474,11 @@ class StructuredSVM(LinearChainLabeler):
             if outcome.interrupted or not len(problem.partial):
                 break
             value = 0.5 * outcome.coef @ outcome.coef + problem.caps @ problem.slacks(outcome.coef)
+            completed = problem.true.copy()
             changed = problem.complete(outcome.coef)
             better = 0.5 * outcome.coef @ outcome.coef + problem.caps @ problem.slacks(outcome.coef)
             if not len(changed) or value - better <= self.tol * value:
+                problem.true = completed  # what was learnt is certified for these
                 break
             start = outcome.solution.without(changed) if outcome.solution is not None else None
             if self.solver == "one_slack":

@@ -266,3 +266,12 @@ def test_features_beyond_range_are_refused(size, options):
     X, y = walks(3)
     with pytest.raises(ValueError, match=r"[Ss]cale the features"):
         BoostedCRF(n_rounds=2, **options).fit([size * x for x in X], y)
+
+
+@pytest.mark.parametrize("options", [{}, {"weak_learner": "tree", "min_samples_leaf": 1}])
+def test_a_warm_start_needs_the_same_window(options):
+    X, y = walks(4)
+    model = BoostedCRF(n_rounds=4, window=(1, 0), warm_start=True, random_state=0, **options).fit(X, y)
+    model.set_params(window=(0, 1)).fit(X, y)
+    fresh = BoostedCRF(n_rounds=4, window=(0, 1), random_state=0, **options).fit(X, y)
+    assert_allclose(model.log_likelihood(X, y), fresh.log_likelihood(X, y))

@@ -155,3 +155,22 @@ def test_other_than_binary_inputs_are_refused():
     with pytest.raises(ValueError, match=r"X\[0\] holds 2 at time step 1, column 0; expected 0 or 1"):
         RuleEnsembleHKL().fit(X, [0, 1])
     assert RuleEnsembleHKL(binarize=0.5).fit(X, [0, 1]).predict(X).tolist() == [0, 1]
+
+
+def test_sequences_have_names_and_a_score():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.RandomState(3)
+    X = [pd.DataFrame((rng.rand(10, 2) < 0.5).astype(int), columns=["p", "q"]) for _ in range(4)]
+    y = [x["p"].tolist() for x in X]
+    model = RuleEnsembleHKL(C=100).fit(X, y)
+    assert model.score(X, y) == 1.0
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict([x[["q", "p"]] for x in X])
+
+
+def test_a_refused_table_changes_nothing():
+    Z = np.array([[0, 1], [1, 0], [1, 1], [0, 0]])
+    model = RuleEnsembleHKL().fit(Z, [0, 1, 1, 0])
+    with pytest.raises(ValueError, match="holds 5"):
+        model.fit(np.c_[Z, 5 * Z[:, 0]], [0, 1, 1, 0])
+    assert len(model.predict(Z)) == 4

@@ -1,5 +1,6 @@
 """RuleHMM: the search against enumeration, worked numbers, and what the model sees."""
 
+import warnings
 from itertools import combinations
 
 import numpy as np
@@ -234,3 +235,28 @@ def test_a_stream_knows_nothing_of_steps_before_it():
         for value in x[:6]:
             stream.step([value])
         assert_allclose(stream.finish(), model.predict_proba([x[:6, None]])[0], atol=1e-12)
+
+
+def test_sequences_without_weight_leave_no_trace():
+    X, y = [[[0], [1]], [[0.5], [1]]], [[0, 1], [0, 1]]
+    model = HMMClassifier().fit(X, y, sample_weight=[1, 0])
+    assert model.emission_kinds_.tolist() == ["bernoulli"]
+    with pytest.raises(ValueError, match=r"X\[1\] holds 0.5 at time step 0, column 0"):
+        HMMClassifier(emission="bernoulli").fit([[[7.0]], *X[1:]], [[0], [0, 1]], sample_weight=[0, 1])
+    rng = np.random.RandomState(11)
+    X = [(rng.rand(12, 4) < 0.5).astype(float) for _ in range(3)]
+    y = [(x[:, 0] * x[:, 1] > 0).astype(int) for x in X]
+    options = {"min_pos": 1, "cover_discount": 0.5, "noise": 0.5, "max_rules_per_label": 6}
+    weighted = RuleHMM(**options).fit(X, y, sample_weight=[1, 0, 0])
+    assert weighted.rules_text() == RuleHMM(**options).fit(X[:1], y[:1]).rules_text()
+
+
+def test_a_warning_that_raises_leaves_a_whole_model():
+    rng = np.random.RandomState(0)
+    X = [(rng.rand(20, 3) < 0.5).astype(float) for _ in range(5)]
+    model = RuleHMM(min_pos=2).fit(X, [(x[:, 0] * x[:, 1] > 0).astype(int) for x in X])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="rule"):
+            model.fit(X, [rng.randint(0, 2, 20) for _ in X])
+    assert [len(p) for p in model.predict_proba(X)] == [20] * 5

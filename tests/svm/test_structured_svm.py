@@ -372,3 +372,49 @@ def test_perceptron_takes_features_of_any_size(size, data):
     scaled = StructuredPerceptron(random_state=0).fit([size * x for x in X], y)
     for found, expected in zip(scaled.predict([size * x for x in X]), plain, strict=True):
         assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("first", ["bcfw", "working_set"])
+@pytest.mark.parametrize("second", ["bcfw", "working_set"])
+def test_solvers_go_on_from_each_other(first, second, data):
+    X, y = data
+    options = {"tol": 1e-2, "max_iter": 1000, "random_state": 0}
+    model = StructuredSVM(C=20.0, solver=first, warm_start=True, **options).fit(X, y)
+    model.set_params(solver=second, C=40.0).fit(X, y)
+    best = StructuredSVM(C=40.0, tol=1e-4, max_iter=1000, random_state=0).fit(X, y).objective_
+    assert model.objective_ - model.duality_gap_ <= best * (1 + 1e-9) and model.objective_ <= 1.011 * best
+
+
+def test_a_warm_start_keeps_no_planes_of_other_completions():
+    """The run from C = 1 ends with completions that would change at its last weights."""
+    X = [
+        [[-0.1, 0.03], [0.21, -0.05]],
+        [[-0.9, 0.48], [0.51, -0.04], [-0.44, 0.03], [-1.44, 0.75]],
+        [[-0.21, -0.85], [-0.33, 0.04], [0.54, 2.86]],
+        [[-0.36, 1.37], [1.64, 0.36], [-0.25, 0.83], [1.61, 0.84]],
+    ]
+    y = [[None, 2], [0, None, 1, None], [None, 1, 0], [1, None, 0, None]]
+    options = {"loss": "hamming_sum", "tol": 0.05, "random_state": 0}
+    warm = StructuredSVM(C=1.0, warm_start=True, **options).fit(X, y).set_params(C=2.0).fit(X, y)
+    cold = StructuredSVM(C=2.0, **options).fit(X, y)
+    assert warm.objective_ - warm.duality_gap_ <= cold.objective_
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"allowed_transitions": [[True, True], [True, False]]},
+        {"transition_features": [1]},
+        {"start_end": False},
+        {"fit_intercept": False},
+        {"intercept_scaling": 2.0},
+    ],
+)
+def test_a_stream_keeps_its_layout(change):
+    X, y = [np.array([[0.0, 1], [1, 0], [1, 1]])], [[0, 1, 1]]
+    model = StructuredSVM(allowed_transitions=[[True, True], [False, True]], transition_features=[0])
+    model.partial_fit(X, y, classes=[0, 1])
+    before = weights_of(model)
+    with pytest.raises(ValueError, match=rf"{next(iter(change))} is no longer what it was"):
+        model.set_params(**change).partial_fit([X[0][:2]], [[0, 1]])
+    assert_array_equal(weights_of(model), before)
