@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import DataDimensionalityWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_seqlab import _parallel
 from sklearn_seqlab._arguments import one_of, positive
+from sklearn_seqlab._level_labeler import SamplingLabeler
 from sklearn_seqlab._online_labeler import OnlineLabeler, OnlineScores
 from sklearn_seqlab._sklearn_private import Interval, StrOptions
 from sklearn_seqlab.base import SequenceLabeler, SequenceTags
@@ -266,12 +266,12 @@ class LinearChainLabeler(ChainLabeler, metaclass=ABCMeta):
             )
 
 
-class ProbabilisticChainLabeler(ChainLabeler):
+class ProbabilisticChainLabeler(ChainLabeler, SamplingLabeler):
     """Adds the verbs of a model in which ``exp(score)`` is proportional to a probability."""
 
     def __sklearn_tags__(self) -> SequenceTags:
         tags = super().__sklearn_tags__()
-        tags.probabilities = tags.pairwise = tags.likelihood = tags.sampling = True
+        tags.probabilities = tags.pairwise = tags.likelihood = True
         return tags
 
     def _decode(self, chains: PackedChains) -> np.ndarray:
@@ -356,29 +356,12 @@ class ProbabilisticChainLabeler(ChainLabeler):
         # rounding may leave a difference of equal sums above zero
         return np.minimum(np.concatenate(self._map_chunks(batch, None, work)), 0.0)
 
-    def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> list[np.ndarray]:
-        """Draw labellings from the model's distribution given the inputs.
-
-        Parameters
-        ----------
-        X : list of array-like or sparse matrix of shape (n_timesteps, n_features)
-        n_samples : int, default=1
-        random_state : int, RandomState instance or None, default=None
-
-        Returns
-        -------
-        draws : list of n_samples object ndarrays of shape (n_sequences,)
-            Each as :meth:`predict` returns it.
-        """
-        n_samples = positive(n_samples, "n_samples")
-        batch = self._pack(X)
-        # a stream per chunk: draws do not depend on the order in which threads take the chunks
-        seeds = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=batch.n_sequences)
+    def _draw(self, batch: PackedBatch, n_samples: int, seeds: np.ndarray) -> list[np.ndarray]:
         parts = self._map_chunks(
             batch, None, lambda chains: chains.sample(n_samples, int(seeds[chains.first]))
         )
         draws = [np.concatenate([part[k] for part in parts]) for k in range(n_samples)]
-        return [batch.unpack(self.classes_[codes]) for codes in draws]
+        return [self.classes_[codes] for codes in draws]
 
 
 class OnlineChainLabeler(ProbabilisticChainLabeler):

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 
 from sklearn_seqlab import _parallel
-from sklearn_seqlab._arguments import check_numerics, one_of, positive
-from sklearn_seqlab.base import SequenceLabeler, SequenceTags
+from sklearn_seqlab._arguments import check_numerics, one_of
+from sklearn_seqlab._level_labeler import LevelLabeler
+from sklearn_seqlab.base import SequenceTags
 from sklearn_seqlab.metrics import micro_accuracy_score
 from sklearn_seqlab.objectives import (
     Chunk,
@@ -43,16 +42,7 @@ __all__ = ["HierarchyLabeler", "duration_scores"]
 Segment = tuple[Any, ...]
 
 
-def _has_one_level(estimator: Any) -> bool:
-    # an unfitted estimator has the method, which then says that it is not fitted
-    if getattr(estimator, "n_levels_", 1) > 1:
-        raise AttributeError(
-            f"predict_proba needs one level of labels, but there are {estimator.n_levels_}: use predict_marginals."
-        )
-    return True
-
-
-class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
+class HierarchyLabeler(LevelLabeler, metaclass=ABCMeta):
     """Decodes hierarchies of segments; a subclass learns them.
 
     A subclass has the parameters ``decoding``, ``numerics`` and ``n_jobs``, and assigns what
@@ -64,8 +54,7 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
         tags.target_tags.missing_labels = True
         tags.target_tags.candidate_sets = True
         tags.target_tags.flat_segments = self._is_single
-        tags.likelihood = tags.sampling = tags.probabilities = True
-        tags.segments = tags.boundaries = tags.level_marginals = True
+        tags.likelihood = tags.segments = tags.boundaries = True
         tags.regularisation = "C"
         return tags
 
@@ -131,49 +120,6 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
                 found[s].append(tuple(segment) if self._is_single else (k, *segment))
         return found
 
-    @available_if(_has_one_level)
-    def predict_proba(self, X: Any, y_observed: Any = None) -> np.ndarray:
-        """Probability of each label at each step; only for labels of one level.
-
-        Parameters
-        ----------
-        X, y_observed
-            As in :meth:`predict`.
-
-        Returns
-        -------
-        proba : object ndarray of shape (n_sequences,)
-            One array of shape (n_timesteps, n_labels) per sequence, columns in the order of the labels of the only
-            level in ``classes_``.
-        """
-        marginals = self.predict_marginals(X, y_observed)
-        proba = np.empty(len(marginals), dtype=object)
-        for s, levels in enumerate(marginals):
-            proba[s] = levels[0]
-        return proba
-
-    def predict_marginals(self, X: Any, y_observed: Any = None) -> list[list[np.ndarray]]:
-        """Probability of each label at each step and level, given the whole sequence.
-
-        Parameters
-        ----------
-        X, y_observed
-            As in :meth:`predict`.
-
-        Returns
-        -------
-        marginals : list of n_sequences lists of n_levels ndarrays of shape (n_timesteps, n_labels)
-            Columns in the order of the level's ``classes_``.
-        """
-        batch, known = self._pack_known(X, y_observed)
-        shape = self._shape()
-        nodes = np.concatenate(self._map_chunks(batch, known, self._node_marginals))
-        np.clip(nodes, 0.0, 1.0, out=nodes)
-        if known is not None:  # differences of sums leave a rounding where nothing is allowed
-            nodes[~narrow_by(known, shape)(0, batch.n_total)[0]] = 0.0
-        by_level = [batch.unpack(nodes[:, shape.nodes(d)]) for d, _ in shape.labelled()]
-        return [[level[s] for level in by_level] for s in range(batch.n_sequences)]
-
     def predict_boundary_proba(self, X: Any, y_observed: Any = None) -> np.ndarray:
         """Probability that a segment ends with each step, given the whole sequence.
 
@@ -226,33 +172,6 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
         # rounding may leave a difference of equal sums above zero
         return np.minimum(np.concatenate(self._map_chunks(batch, None, work, with_rows=True)), 0.0)
 
-    def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> list[np.ndarray]:
-        """Draw labellings from the model's distribution given the inputs.
-
-        Parameters
-        ----------
-        X : list of array-like or sparse matrix of shape (n_timesteps, n_features)
-        n_samples : int, default=1
-        random_state : int, RandomState instance or None, default=None
-
-        Returns
-        -------
-        draws : list of n_samples object ndarrays of shape (n_sequences,)
-            Each as :meth:`predict` returns it.
-        """
-        n_samples = positive(n_samples, "n_samples")
-        batch = self._pack(X)
-        # a stream per chunk: draws do not depend on the order in which threads take the chunks
-        seeds = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=batch.n_sequences)
-
-        def work(engine: Any, start: int, stop: int) -> list[np.ndarray]:
-            s = int(np.searchsorted(batch.offsets, start))
-            return [x for x, _ in engine.sample(n_samples, int(seeds[s]))]
-
-        parts = self._map_chunks(batch, None, work, with_rows=True)
-        draws = [np.concatenate([part[k] for part in parts], axis=1) for k in range(n_samples)]
-        return [batch.unpack(self._labels_of(x)) for x in draws]
-
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Micro accuracy over the labelled steps.
 
@@ -278,6 +197,24 @@ class HierarchyLabeler(SequenceLabeler, metaclass=ABCMeta):
         ]
         chosen = None if level == "all" else level
         return micro_accuracy_score(_code_tables(known), predicted, level=chosen, sample_weight=sample_weight)
+
+    def _level_marginals(self, X: Any, y_observed: Any) -> list[np.ndarray]:
+        batch, known = self._pack_known(X, y_observed)
+        shape = self._shape()
+        nodes = np.concatenate(self._map_chunks(batch, known, self._node_marginals))
+        np.clip(nodes, 0.0, 1.0, out=nodes)
+        if known is not None:  # differences of sums leave a rounding where nothing is allowed
+            nodes[~narrow_by(known, shape)(0, batch.n_total)[0]] = 0.0
+        return [batch.unpack(nodes[:, shape.nodes(d)]) for d, _ in shape.labelled()]
+
+    def _draw(self, batch: PackedBatch, n_samples: int, seeds: np.ndarray) -> list[np.ndarray]:
+        def work(engine: Any, start: int, stop: int) -> list[np.ndarray]:
+            s = int(np.searchsorted(batch.offsets, start))
+            return [x for x, _ in engine.sample(n_samples, int(seeds[s]))]
+
+        parts = self._map_chunks(batch, None, work, with_rows=True)
+        draws = [np.concatenate([part[k] for part in parts], axis=1) for k in range(n_samples)]
+        return [self._labels_of(x) for x in draws]
 
     @property
     def _is_single(self) -> bool:

@@ -19,7 +19,7 @@ from _store import FoldScores, markdown_table, mean_and_deviation, versions, wri
 from scipy.stats import wilcoxon
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GroupKFold
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_seqlab import BoostedCRF, LinearChainCRF
@@ -48,6 +48,7 @@ LOSSES: dict[str, dict[str, Any]] = {
     "log": {"loss": "log"},
     "exp, length, corrected": {"loss": "exp", "temperature": "length", "corrective_every": 10},
     "log, corrected": {"loss": "log", "corrective_every": 10},
+    "log, l2 = 1, corrected": {"loss": "log", "l2": 1.0, "corrective_every": 10},
 }
 BEAMS = (1, 2, 5, 20, 10**6)
 PENALTIES: dict[str, dict[str, Any]] = {
@@ -55,7 +56,20 @@ PENALTIES: dict[str, dict[str, Any]] = {
     **{f"l2 = {value:g}": {"l2": value} for value in (0.001, 0.01, 0.1, 1.0)},
     **{f"sigma = {value:g}": {"sigma": value} for value in (1.0, 5.0, 20.0)},
 }
-PARTS = ("sets", "beam", "penalty", "partial", "graph", "trees", "time", "round")
+PARTS = ("sets", "tuned", "beam", "penalty", "partial", "graph", "trees", "time", "round")
+
+# Strength of the penalty and number of rounds chosen inside the training half, by three folds of its sequences.
+TUNED: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
+    "MLE": (
+        {"solver": "joint", "loss": "log", "n_rounds": 1000, "tol": 1e-3},
+        {"l2": [0.1, 1.0, 10.0, 100.0]},
+    ),
+    "exp, length": (
+        {"loss": "exp", "temperature": "length"},
+        {"l2": [0.0, 0.001, 0.01], "n_rounds": [30, 60, 120]},
+    ),
+    "log": ({"loss": "log"}, {"l2": [0.0, 1.0, 10.0], "n_rounds": [30, 60, 120]}),
+}
 
 
 def caviar(deal: int) -> Data:
@@ -148,6 +162,21 @@ def run_sets(store: FoldScores, options: Any) -> None:
             print(f"sets, {name}: deal {deal} done", flush=True)
 
 
+def run_tuned(store: FoldScores, options: Any) -> None:
+    """The bridge set, with penalty and rounds chosen by grid search in the training half."""
+    for name, load in chosen_data(options).items():
+        for deal in range(options.deals):
+            data = load(deal)
+            folds = KFold(3, shuffle=True, random_state=deal)
+            for row, (params, grid) in TUNED.items():
+                model = BoostedCRF(**SETS["bridge"], **params)
+                search, seconds = fitted(GridSearchCV(model, grid, cv=folds), data)
+                place = {"part": "tuned", "data": name, "set": "bridge", "row": row, "deal": deal}
+                add(store, place, search.best_estimator_, data, seconds)
+            store.save()
+            print(f"tuned, {name}: deal {deal} done", flush=True)
+
+
 def run_beam(store: FoldScores, options: Any) -> None:
     for name, load in chosen_data(options).items():
         for deal in range(min(3, options.deals)):
@@ -223,6 +252,7 @@ def run_graph(store: FoldScores, options: Any) -> None:
         for row, params in {
             "60 rounds": {"n_rounds": 60},
             "150 rounds, corrected": {"n_rounds": 150, "corrective_every": 10},
+            "400 rounds, corrected": {"n_rounds": 400, "corrective_every": 10},
         }.items():
             model, seconds = fitted(BoostedCRF(**SETS["bridge"], **LOSSES["exp, length"], **params), data)
             off = ~np.eye(12, dtype=bool)
@@ -446,6 +476,24 @@ def write() -> None:
         "deals.\n",
         table_of_sets(store) + "\n",
     ]
+    lines = []
+    for name in DATA:
+        base = store.select(part="tuned", data=name, row="MLE")
+        for row in names_of(store, part="tuned", data=name):
+            found = store.select(part="tuned", data=name, row=row)
+            lines.append(
+                [name, row, str(len(found)), mean_and_deviation(column(found, "micro"), 1),
+                 mean_and_deviation(column(found, "macro"), 1), paired(found, base) if row != "MLE" else "",
+                 f"{np.mean(column(found, 'selected')):.0f}", f"{np.median(column(found, 'rounds')):.0f}",
+                 f"{np.mean(column(found, 'seconds')):.0f}"]
+            )  # fmt: skip
+    if lines:
+        header = ["data", "row", "deals", "micro, %", "macro, %", "micro - MLE", "features used", "rounds (median)",
+                  "search, CPU s"]  # fmt: skip
+        text += [
+            "### Bridge set, penalty and rounds chosen by grid search in the training half\n",
+            markdown_table(header, lines) + "\n",
+        ]
     counted = [("selected", "features used"), ("rounds", "rounds"), ("loss", "loss"), ("seconds", "CPU s")]
     titles = {
         "beam": "Features that change together (S), 60 rounds, exponential loss with length temperature",

@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.exceptions import DataDimensionalityWarning
-from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 
 from sklearn_seqlab import _parallel
-from sklearn_seqlab._arguments import one_of, positive
+from sklearn_seqlab._arguments import one_of
+from sklearn_seqlab._level_labeler import LevelLabeler
 from sklearn_seqlab._progress import Progress
 from sklearn_seqlab._sklearn_private import Interval, StrOptions, _fit_context
-from sklearn_seqlab.base import SequenceLabeler, SequenceTags
+from sklearn_seqlab.base import SequenceTags
 from sklearn_seqlab.inference import PackedGrids
 from sklearn_seqlab.objectives import (
     ChainCoefficients,
@@ -50,17 +49,7 @@ _MANY_WEIGHTS = 1_000_000
 _MANY_TUPLES = 4096
 
 
-def _has_one_level(estimator: Any) -> bool:
-    # an unfitted estimator has the method, which then says that it is not fitted
-    n_levels = getattr(estimator, "n_levels_", 1)
-    if n_levels > 1:
-        raise AttributeError(
-            f"predict_proba needs one level of labels, but there are {n_levels}: use predict_marginals."
-        )
-    return True
-
-
-class DynamicCRF(SequenceLabeler):
+class DynamicCRF(LevelLabeler):
     """Dynamic (factorial) conditional random field: a chain of labels per level, coupled at every time step.
 
     The score of a labelling is that of a linear chain for each level, and a weight for each pair of labels that
@@ -205,7 +194,7 @@ class DynamicCRF(SequenceLabeler):
         tags = super().__sklearn_tags__()
         tags.target_tags.missing_labels = tags.target_tags.candidate_sets = True
         tags.target_tags.multi_level = True
-        tags.probabilities = tags.likelihood = tags.sampling = tags.level_marginals = True
+        tags.likelihood = True
         tags.regularisation = "C"
         return tags
 
@@ -317,43 +306,7 @@ class DynamicCRF(SequenceLabeler):
             parts = self._map_chunks(
                 batch, known, lambda grids: [p.argmax(axis=1) for p in _marginals(grids)]
             )
-        return self._unpacked(batch, [np.concatenate(level) for level in zip(*parts, strict=True)])
-
-    @available_if(_has_one_level)
-    def predict_proba(self, X: Any, y_observed: Any = None) -> np.ndarray:
-        """Probability of each label at each step; only for labels of one level.
-
-        Parameters
-        ----------
-        X, y_observed
-            As in :meth:`predict`.
-
-        Returns
-        -------
-        proba : object ndarray of shape (n_sequences,)
-            One array of shape (n_timesteps, n_labels) per sequence.
-        """
-        batch, known = self._pack_levels(X, y_observed)
-        parts = self._map_chunks(batch, known, _marginals)
-        return batch.unpack(np.concatenate([levels[0] for levels in parts]))
-
-    def predict_marginals(self, X: Any, y_observed: Any = None) -> list[list[np.ndarray]]:
-        """Probability of each label at each step and level, given the whole sequence.
-
-        Parameters
-        ----------
-        X, y_observed
-            As in :meth:`predict`.
-
-        Returns
-        -------
-        marginals : list of n_sequences lists of n_levels ndarrays of shape (n_timesteps, n_labels)
-            Columns in the order of the level's ``classes_``.
-        """
-        batch, known = self._pack_levels(X, y_observed)
-        parts = self._map_chunks(batch, known, _marginals)
-        levels = [batch.unpack(np.concatenate(level)) for level in zip(*parts, strict=True)]
-        return [[level[s] for level in levels] for s in range(batch.n_sequences)]
+        return batch.unpack(self._stacked([np.concatenate(level) for level in zip(*parts, strict=True)]))
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
         """Log-probability of what is known of the labels given the inputs.
@@ -383,29 +336,17 @@ class DynamicCRF(SequenceLabeler):
         # rounding may leave a difference of equal sums above zero
         return np.minimum(np.concatenate(self._map_chunks(batch, None, work)), 0.0)
 
-    def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> list[np.ndarray]:
-        """Draw labellings from the model's distribution given the inputs.
+    def _level_marginals(self, X: Any, y_observed: Any) -> list[np.ndarray]:
+        batch, known = self._pack_levels(X, y_observed)
+        parts = self._map_chunks(batch, known, _marginals)
+        return [batch.unpack(np.concatenate(level)) for level in zip(*parts, strict=True)]
 
-        Parameters
-        ----------
-        X : list of array-like or sparse matrix of shape (n_timesteps, n_features)
-        n_samples : int, default=1
-        random_state : int, RandomState instance or None, default=None
-
-        Returns
-        -------
-        draws : list of n_samples object ndarrays of shape (n_sequences,)
-            Each as :meth:`predict` returns it.
-        """
-        n_samples = positive(n_samples, "n_samples")
-        batch = self._pack(X)
-        # a stream per chunk: draws do not depend on the order in which threads take the chunks
-        seeds = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=batch.n_sequences)
+    def _draw(self, batch: PackedBatch, n_samples: int, seeds: np.ndarray) -> list[np.ndarray]:
         parts = self._map_chunks(batch, None, lambda grids: grids.sample(n_samples, int(seeds[grids.first])))
         draws = []
         for k in range(n_samples):
             levels = zip(*(part[k] for part in parts), strict=True)
-            draws.append(self._unpacked(batch, [np.concatenate(level) for level in levels]))
+            draws.append(self._stacked([np.concatenate(level) for level in levels]))
         return draws
 
     def _columns(self, n_features: int, n_levels: int) -> list[np.ndarray | None]:
@@ -499,9 +440,10 @@ class DynamicCRF(SequenceLabeler):
         batch = self._pack(X)
         return batch, None if y_observed is None else self._encode(y_observed, batch, name="y_observed")
 
-    def _unpacked(self, batch: PackedBatch, codes: list[np.ndarray]) -> np.ndarray:
+    def _stacked(self, codes: list[np.ndarray]) -> np.ndarray:
+        """Codes by level as labels, (n_total,) or (n_total, n_levels)."""
         columns = [own[level] for own, level in zip(self.classes_, codes, strict=True)]
-        return batch.unpack(columns[0] if self._is_flat else label_table(columns))
+        return columns[0] if self._is_flat else label_table(columns)
 
     def _map_chunks(
         self, batch: PackedBatch, known: list[LabelCodes] | None, work: Callable[[PackedGrids], Any]
