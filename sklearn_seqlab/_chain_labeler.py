@@ -135,7 +135,8 @@ class ChainLabeler(SequenceLabeler, metaclass=ABCMeta):
         -------
         scores : object ndarray of shape (n_sequences,)
             One array of shape (n_timesteps, n_labels) per sequence, columns in the order of ``classes_``;
-            differences within a row are margins, in nats for probabilistic models.
+            differences within a row are margins, in nats for probabilistic models. What all labels of a step share
+            is left out where it is beyond 1e5: it would cost the margins their digits.
         """
         batch, known = self._pack_known(X, y_observed)
         return batch.unpack(np.concatenate(self._map_chunks(batch, known, PackedChains.max_marginals)))
@@ -155,6 +156,7 @@ class ChainLabeler(SequenceLabeler, metaclass=ABCMeta):
         def task(bound: tuple[int, int]) -> Any:
             chains = source(*bound)
             chains.raise_if_overflown()
+            chains = chains.levelled()
             if known is not None:
                 chains = chains.narrowed(known.allowed(batch.offsets[bound[0]], batch.offsets[bound[1]]))
             return work(chains)

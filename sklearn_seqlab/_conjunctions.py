@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sklearn_seqlab.sequences import PackedBatch
+from sklearn_seqlab.sequences import PackedBatch, check_binary
 
 __all__ = [
     "Conjunction",
-    "check_two_values",
     "clause",
     "complements",
     "conjunction_truth",
@@ -76,31 +75,15 @@ def complements(items: np.ndarray) -> np.ndarray:
     return (np.arange(n_items) + n_items // 2) % n_items
 
 
-def check_two_values(batch: PackedBatch) -> None:
-    """Refuse columns that hold more than two values, above zero (true) or not.
+def item_truth(batch: PackedBatch, items: np.ndarray) -> np.ndarray:
+    """Whether each item holds at each step, bool of shape (n_total, n_items), in Fortran order.
 
     Raises
     ------
     ValueError
-        Naming the column and the third value.
+        If an input is neither 0 nor 1.
     """
-    values = batch.values
-    for column in range(batch.n_features):
-        if sparse.issparse(values):
-            found = np.unique(values.data[values.indices == column])
-            n_stored = np.count_nonzero(values.indices == column)
-            found = np.unique(np.append(found, 0.0)) if n_stored < batch.n_total else found
-        else:
-            found = np.unique(values[:, column])
-        if len(found) > 2:
-            raise ValueError(
-                f"Column {column} of X holds more than two values ({found[0]:g}, {found[1]:g}, {found[2]:g}, ...); "
-                "binarize it first."
-            )
-
-
-def item_truth(batch: PackedBatch, items: np.ndarray) -> np.ndarray:
-    """Whether each item holds at each step, bool of shape (n_total, n_items), in Fortran order."""
+    check_binary(batch)
     truth = np.zeros((batch.n_total, len(items)), dtype=bool, order="F")
     within = np.arange(batch.n_total) - np.repeat(batch.offsets[:-1], batch.lengths)
     left = np.repeat(batch.lengths, batch.lengths) - within

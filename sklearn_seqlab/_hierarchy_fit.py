@@ -196,11 +196,16 @@ def per_level(value: Any, n_levels: int, name: str, atoms: tuple[type, ...]) -> 
 
 
 def known_lengths(codes: LevelCodes, level: int) -> tuple[np.ndarray, np.ndarray]:
-    """Lengths in time steps, and sequences, of the segments of which both ends and the label are known."""
+    """Lengths in time steps, and sequences, of the segments of which both ends and the label are known.
+
+    A stretch of one label that may be several segments counts as a whole: the longest that it can be.
+    """
     ends, label = codes.ends[level], codes.levels[level].codes
     starts, stops = cut_rows(ends == 1)
     unknown = np.concatenate([[0], np.cumsum(ends < 0)])
-    is_known = (unknown[stops] == unknown[starts]) & (label[starts] >= 0)
+    changed = np.concatenate([[0], np.cumsum(np.diff(label) != 0)])
+    is_whole = (unknown[stops] == unknown[starts]) | (changed[stops - 1] == changed[starts])
+    is_known = is_whole & (label[starts] >= 0)
     sequence = np.searchsorted(codes.offsets, starts[is_known], side="right") - 1
     return (stops - starts)[is_known], sequence
 

@@ -155,6 +155,11 @@ class HierarchyLabeler(LevelLabeler, metaclass=ABCMeta):
         log_likelihood : ndarray of shape (n_sequences,)
             In nats; minus infinity where a label was not seen in ``fit`` or nothing fits, 0 where nothing is
             known.
+
+        Raises
+        ------
+        ValueError
+            If what ``y`` says contradicts itself, as an end within a segment.
         """
         batch = self._pack(X)
         known = self._encode(y, batch.offsets, name="y", unseen="mark")
@@ -318,8 +323,8 @@ class HierarchyLabeler(LevelLabeler, metaclass=ABCMeta):
             values = batch.values[start:stop] if any_coef else None
             chunk = Chunk(values, batch.offsets[first : last + 1] - start, first)
             scores = linear_scores(batch.values, by_feature, start, stop)
-            cliques = assemble_cliques(shape, scores, any_coef, tables, chunk)
-            cliques.raise_if_overflown()
+            cliques = assemble_cliques(shape, scores, any_coef, tables, chunk).levelled()
+            cliques.raise_if_overflown(keep_digits=True)
             engine = make_engine(name, cliques, self.numerics)
             if narrow is not None:
                 engine = engine.narrowed(*narrow(start, stop))

@@ -461,7 +461,7 @@ class DynamicCRF(LevelLabeler):
             start, stop = int(batch.offsets[first]), int(batch.offsets[last])
             offsets = batch.offsets[first : last + 1] - start
             chains = [
-                assemble_chains(linear_scores(own, coef, start, stop), None, part, offsets, first)
+                assemble_chains(linear_scores(own, coef, start, stop), None, part, offsets, first).levelled()
                 for own, coef, part in zip(values, by_feature, parts.levels, strict=True)
             ]
             grids = PackedGrids(

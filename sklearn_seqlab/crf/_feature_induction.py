@@ -19,7 +19,6 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_seqlab import _parallel
 from sklearn_seqlab._chain_labeler import ChainSource, LinearChainLabeler, ProbabilisticChainLabeler
 from sklearn_seqlab._conjunctions import (
-    check_two_values,
     conjunction_truth,
     item_truth,
     make_items,
@@ -242,7 +241,7 @@ class CRFFeatureInduction(LinearChainLabeler, ProbabilisticChainLabeler):
         Parameters
         ----------
         X : list of array-like or sparse matrix of shape (n_timesteps, n_features)
-            Two values per column; above zero is true.
+            Zeros and ones.
         y : list of array-like of shape (n_timesteps,)
             Labels (str, int or bool), None where missing, or a set of candidate labels.
         sample_weight : array-like of shape (n_sequences,), default=None
@@ -263,7 +262,6 @@ class CRFFeatureInduction(LinearChainLabeler, ProbabilisticChainLabeler):
         batch = pack(X)
         labels = encode_training_labels(y, batch.offsets)
         weight = read_weights(sample_weight, batch.n_sequences)
-        check_two_values(batch)
         items = make_items(batch.n_features, width, self.negations)
         random = check_random_state(self.random_state)
         numbers, held_out = held_out_split(weight, labels, self.validation_fraction, random)

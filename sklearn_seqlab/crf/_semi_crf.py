@@ -297,7 +297,8 @@ class SemiCRF(HierarchyLabeler):
 
         Notes
         -----
-        Time O(n_total * n_labels * (max_duration + n_labels) * n).
+        Time O(n_total * n_labels * (max_duration + n_labels) * n); past some hundred labellings with ``n**2``, as
+        each of the lists of ``n`` is kept in order by insertion.
         """
         n = positive(n, "n")
         batch, known = self._pack_known(X, y_observed)

@@ -67,7 +67,8 @@ class HSCRFClassifier(HierarchyLabeler):
         "initialisation" at the first step of a parent for its first child, "ending" at the last step for its
         last child, "transition" at the first step of every other child (the seed paper's cliques).
     bottom_persist : bool, default=False
-        Whether segments of the last level may be longer than one time step.
+        Whether segments of the last level may be longer than one time step. If not, every step is a segment of that
+        level: segments and ends given for it are read as labels of their steps, whatever ends they name.
     root : bool, default=False
         Whether the first level of ``y`` is a label of the whole sequence.
     children : {"observed", "full"}, dict, bool array-like or a list of these, default="observed"
@@ -81,7 +82,7 @@ class HSCRFClassifier(HierarchyLabeler):
         [followers]}}``; labels at the top have the one parent None. What a dict does not name is not allowed.
     self_transitions : bool or "auto", default="auto"
         Whether a segment may follow one of the same label under the same parent. "auto" allows it at levels
-        where ends or segments given to ``fit`` show it, and at a last level of single steps.
+        where ends or segments given to ``fit`` show it. At a last level of single steps it always may.
     C : float, default=1.0
         Inverse strength of the squared penalty on all weights; it multiplies the summed loss.
     solver : {"lbfgs", "sgd", "adagrad"}, default="lbfgs"
@@ -343,7 +344,8 @@ class HSCRFClassifier(HierarchyLabeler):
             A pair of parent and child is improbable if neither its initialisation weight nor the weight of a
             transition into it is above this; of the pairs that are left, a transition is if its own weight is not.
             Weights of what training data does not show are small, and not always negative: a little above 0
-            prunes them too. Transitions at the top, where labels have no parent, stay.
+            prunes them too. The likeliest child of each parent stays, and the likeliest of the transitions between
+            its children; so do transitions at the top, where labels have no parent.
         X, y, sample_weight
             As in ``fit``. If given, the copy is fitted anew within the topology that is left, to which what complete
             labels show is added; else it keeps the weights that are left, and transitions that the training data

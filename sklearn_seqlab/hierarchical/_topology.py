@@ -132,8 +132,9 @@ def prunable(
     Returns
     -------
     children, moves
-        Masks of the same shapes. A parent keeps all of its children if all are improbable, and all transitions
-        between the children that it keeps if all of those are. Transitions under a root without label stay.
+        Masks of the same shapes. A parent keeps the likeliest of its children if all are improbable, and the
+        likeliest of the transitions between the children that it keeps if all of those are. Transitions under a root
+        without label stay.
     """
     above = len(moves) - len(children)  # 1 under a dummy root, whose children stay
     n_blocks = len(coef["transition"])
@@ -147,13 +148,20 @@ def prunable(
             kept_moves.append(mask.copy())
             continue
         below = children[k - above]
-        kept = below & ((initialisation > threshold) | heavy.any(axis=1))
-        lonely = ~kept.any(axis=1)
-        kept[lonely] = below[lonely]
+        weight = np.maximum(initialisation, np.where(mask, transition, -np.inf).max(axis=1))
+        kept = below & (weight > threshold)
+        _keep_likeliest(kept, below, weight)
         kept_children.append(kept)
         between = mask & kept[:, :, None] & kept[:, None, :]
         moves_left = heavy & between
-        still = ~moves_left.any(axis=(1, 2))
-        moves_left[still] = between[still]
+        _keep_likeliest(moves_left, between, transition)
         kept_moves.append(moves_left)
     return kept_children, kept_moves
+
+
+def _keep_likeliest(kept: np.ndarray, possible: np.ndarray, weight: np.ndarray) -> None:
+    """Where a row of ``kept`` is empty, put the heaviest of what is possible into it, in place."""
+    for row in np.flatnonzero(~kept.reshape(len(kept), -1).any(axis=1)):
+        if possible[row].any():
+            best = np.argmax(np.where(possible[row], weight[row], -np.inf))
+            kept[row].reshape(-1)[best] = possible[row].reshape(-1)[best]

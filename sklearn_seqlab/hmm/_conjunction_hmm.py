@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_seqlab._conjunctions import (
     Conjunction,
-    check_two_values,
     conjunction_truth,
     make_items,
     read_window,
@@ -22,7 +21,14 @@ from sklearn_seqlab.base import SequenceTags, input_names
 from sklearn_seqlab.hmm import _emission
 from sklearn_seqlab.hmm._base import BaseHMM, of_positive_weight
 from sklearn_seqlab.hmm._learning import Learnt
-from sklearn_seqlab.sequences import LabelCodes, PackedBatch, encode_training_labels, pack, read_weights
+from sklearn_seqlab.sequences import (
+    LabelCodes,
+    PackedBatch,
+    check_binary,
+    encode_training_labels,
+    pack,
+    read_weights,
+)
 
 __all__ = ["ConjunctionHMM", "TrainingData"]
 
@@ -36,12 +42,12 @@ class TrainingData:
     def __init__(self, X: Any, y: Any, sample_weight: Any, window: Any, negations: bool):
         width = read_window(window)
         self.batch: PackedBatch = pack(X)
+        check_binary(self.batch)
         self.labels: LabelCodes = encode_training_labels(y, self.batch.offsets)
         self.weight: np.ndarray = read_weights(sample_weight, self.batch.n_sequences)
         if not (self.weight > 0).any():
             raise ValueError("sample_weight is zero for every sequence: nothing to learn from.")
         self.batch, self.labels, self.weight, _ = of_positive_weight(self.batch, self.labels, self.weight)
-        check_two_values(self.batch)
         self.items = make_items(self.batch.n_features, width, negations)
 
 
@@ -108,9 +114,11 @@ class ConjunctionHMM(BaseHMM):
         scorer = _emission.row_scorer(self.emission_, len(self.conjunctions_), len(self.classes_))
         recent = np.zeros((before + 1, self.n_features_in_), dtype=bool)
         n_steps, back = 0, -back
+        kinds = np.full(self.n_features_in_, "bernoulli")
 
         def row(x: np.ndarray) -> np.ndarray:
             nonlocal n_steps
+            _emission.check_row(kinds, x, n_steps)
             recent[1:] = recent[:-1].copy()
             recent[0] = x > 0
             held = (recent[back, column] != negated) & (back <= n_steps)

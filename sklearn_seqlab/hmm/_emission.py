@@ -141,7 +141,10 @@ def scores(values: Any, params: Emission, n_labels: int) -> np.ndarray:
     """Log-probability (or density) of rows given each label, (n, n_labels) in nats."""
     out = np.zeros((values.shape[0], n_labels))
     for kind, part in params.items():
-        out += KINDS[kind].scores(_pick(values, part["columns"], kind), part)
+        try:
+            out += KINDS[kind].scores(_pick(values, part["columns"], kind), part)
+        except _gaussian.TooFar as far:
+            raise _gaussian.TooFar(far.row, part["columns"][far.column]) from None
     return out
 
 

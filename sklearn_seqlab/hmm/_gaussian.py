@@ -11,7 +11,17 @@ Statistics = dict[str, Any]
 Parameters = dict[str, Any]
 
 _LOG_2_PI = np.log(2 * np.pi)
-_TOO_FAR = "A value lies so many standard deviations from a mean that its density is beyond double precision."
+
+
+class TooFar(ValueError):
+    """A value lies so far from a mean that its density is beyond double precision; its row and column."""
+
+    def __init__(self, row: int, column: int):
+        super().__init__(
+            f"The value in column {column} lies so many standard deviations from a mean that its density is beyond "
+            "double precision."
+        )
+        self.row, self.column = row, column
 
 
 def gather(values: np.ndarray, mass: np.ndarray) -> Statistics:
@@ -84,8 +94,13 @@ def scores(values: np.ndarray, params: Parameters) -> np.ndarray:
         terms = log_norm[label] - 0.5 * ((values - mean[label]) / deviation[label]) ** 2
         out[:, label] = total(terms, axis=1)
     if (out == -np.inf).any():
-        raise ValueError(_TOO_FAR)
+        row, label = np.argwhere(out == -np.inf)[0]
+        raise TooFar(int(row), _farthest(values[row], mean[label], deviation[label]))
     return out
+
+
+def _farthest(x: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> int:
+    return int(np.nanargmax(np.abs((x - mean) / deviation)))
 
 
 def row_scorer(params: Parameters) -> Callable[[np.ndarray], np.ndarray]:
@@ -101,7 +116,8 @@ def row_scorer(params: Parameters) -> Callable[[np.ndarray], np.ndarray]:
         if out[0] != out[0]:
             out = np.nansum(log_norm - distance, axis=1)
         if out.min() == -np.inf:
-            raise ValueError(_TOO_FAR)
+            label = int(np.argmin(out))
+            raise TooFar(0, _farthest(x, mean[label], 1.0 / rate[label]))
         return out
 
     return row

@@ -74,7 +74,7 @@ class GreedyInductionHMM(ConjunctionHMM):
 
     Notes
     -----
-    Columns of ``X`` hold two values; above zero is true. In the search, steps whose label is hidden are not
+    ``X`` holds zeros and ones. In the search, steps whose label is hidden are not
     counted; the final model learns from them by EM. A neighbour costs a forward-backward pass over the held-out
     sequences; there are about ``n_items * (1 + 2 * n_conjunctions)``. Accuracies move in steps, so that the
     search may stop on a plateau; conjunctions that share items are counted twice, so that probabilities are too

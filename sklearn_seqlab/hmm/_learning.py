@@ -14,6 +14,7 @@ import numpy as np
 from sklearn_seqlab import _parallel
 from sklearn_seqlab._progress import Progress
 from sklearn_seqlab.hmm import _emission
+from sklearn_seqlab.hmm._gaussian import TooFar
 from sklearn_seqlab.inference import PackedChains
 from sklearn_seqlab.sequences import MISSING, LabelCodes, PackedBatch
 
@@ -236,7 +237,11 @@ def chains_of(batch: PackedBatch, parameters: Parameters) -> Any:
     def chains(first: int, last: int) -> PackedChains:
         rows = slice(int(batch.offsets[first]), int(batch.offsets[last]))
         offsets = batch.offsets[first : last + 1] - rows.start
-        unary = _emission.scores(batch.values[rows], parameters["emission"], len(start))
+        try:
+            unary = _emission.scores(batch.values[rows], parameters["emission"], len(start))
+        except TooFar as far:
+            s = int(np.searchsorted(offsets, far.row, side="right")) - 1
+            raise ValueError(f"X[{first + s}], time step {far.row - offsets[s]}: {far}") from None
         unary[offsets[:-1]] += start
         unary[offsets[1:] - 1] += end
         return PackedChains(unary, moves, offsets, first)

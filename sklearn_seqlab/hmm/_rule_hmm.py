@@ -83,7 +83,7 @@ class RuleHMM(ConjunctionHMM):
 
     Notes
     -----
-    Columns of ``X`` hold two values; above zero is true. Steps without a label, or with a set of candidates,
+    ``X`` holds zeros and ones. Steps without a label, or with a set of candidates,
     take no part in the search for rules; the model then learns from them by EM. Looking at the children of a
     conjunction takes O(distinct rows that it covers * items). Where no input is on, no rule without negations
     holds.
@@ -167,7 +167,7 @@ class RuleHMM(ConjunctionHMM):
         Parameters
         ----------
         X : list of array-like or sparse matrix of shape (n_timesteps, n_features)
-            Two values per column; above zero is true.
+            Zeros and ones.
         y : list of array-like of shape (n_timesteps,)
             Labels (str, int or bool), None where missing, or a set of candidate labels.
         sample_weight : array-like of shape (n_sequences,), default=None

@@ -26,19 +26,23 @@ def forward_step(
     """
     cdef Py_ssize_t n_labels = unary.shape[0], size = ring.shape[0], at = n % size, before = (n - 1) % size, i, j
     cdef Py_ssize_t move = at if moves.shape[0] > 1 else 0
-    cdef double top, mass = 0.0
+    cdef double top, level, mass = 0.0
     cdef double *alpha = &log_alpha[at, 0]
     cdef double *last = &row[0]
     with nogil:
+        # what all labels share says nothing, and would cost the messages their digits
+        level = max_of(&unary[0], n_labels)
+        if level - level != 0.0:
+            level = 0.0
         if n == 0:
             for j in range(n_labels):
-                alpha[j] = unary[j]
+                alpha[j] = unary[j] - level
         else:
             # a ring of one step: the message is written where the last one stands
             for i in range(n_labels):
                 last[i] = log_alpha[before, i]
             for j in range(n_labels):
-                alpha[j] = unary[j]
+                alpha[j] = unary[j] - level
                 if unary[j] > -INFINITY:
                     top = -INFINITY
                     for i in range(n_labels):
@@ -51,7 +55,7 @@ def forward_step(
         if top - top == 0.0:
             for j in range(n_labels):
                 alpha[j] -= top
-                ring[at, j] = unary[j]
+                ring[at, j] = unary[j] - level
                 proba[j] = exp(alpha[j])
                 mass += proba[j]
             for j in range(n_labels):

@@ -60,7 +60,8 @@ class OnlineChain:
             self._raise(-np.inf)
         n = self.n_steps
         if n == 0:
-            unary = unary + self._initial
+            top = unary.max()
+            unary = (unary - top if np.isfinite(top) else unary) + self._initial
         if self._moves_vary:
             self._moves[n % (self.lag + 1)] = moves
         proba = np.empty(len(unary))

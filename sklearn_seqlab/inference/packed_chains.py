@@ -25,10 +25,13 @@ from sklearn_seqlab.inference import (
     _chain_viterbi,
 )
 
-__all__ = ["PackedChains"]
+__all__ = ["PackedChains", "shared_scores"]
 
 # Below this a factor is too near the end of the double range for the certificate of scaled messages.
 _SMALLEST_FACTOR = 1e-290
+
+# A score that all labels of a step share, and so says nothing, costs the others their digits beyond this.
+_LARGEST_SHARED = 1e5
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +80,22 @@ class PackedChains:
         """The same chains over ``allowed`` labels alone; bool of shape (n_total, n_labels)."""
         unary = np.where(allowed, self.unary, -np.inf)
         return PackedChains(unary, self.transition, self.offsets, self.first)
+
+    def levelled(self) -> PackedChains:
+        """The same distribution, without what all labels of a step share where that would cost digits.
+
+        One outlier among the inputs may lower the scores of all labels by 1e18: sums over the sequence then no longer
+        see the other steps.
+        """
+        unary, moves = self.unary, self.transition
+        shared = shared_scores(unary.max(axis=1))
+        if shared.any():
+            unary = unary - shared[:, None]
+        if moves.ndim == 3:
+            shared = shared_scores(moves.max(axis=(1, 2)))
+            if shared.any():
+                moves = moves - shared[:, None, None]
+        return PackedChains(unary, moves, self.offsets, self.first)
 
     def one(self, s: int) -> PackedChains:
         """Sequence ``s`` by itself."""
@@ -318,6 +337,11 @@ class PackedChains:
             certified[:] = 0  # a move that is allowed has become one that is not
             left[:], right[:], node[:] = 0.0, 0.0, 0.0
         return log_z, node, left, right, np.flatnonzero(certified == 0), factors
+
+
+def shared_scores(top: np.ndarray) -> np.ndarray:
+    """What to take off the scores of each step whose largest is ``top``."""
+    return np.where(np.isfinite(top) & (np.abs(top) > _LARGEST_SHARED), top, 0.0)
 
 
 def _row_entropy(mass: np.ndarray) -> np.ndarray:

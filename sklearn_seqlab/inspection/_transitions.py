@@ -13,7 +13,10 @@ from sklearn_seqlab.inspection._weights import unwrapped
 
 __all__ = ["TransitionGraphDisplay"]
 
-_POSITIVE, _NEGATIVE = "#0072B2", "#D55E00"
+_STYLES: dict[bool, dict[str, Any]] = {
+    True: {"color": "#0072B2", "linestyle": "-"},
+    False: {"color": "#D55E00", "linestyle": "--"},
+}
 _MAX_WIDTH = 4.0
 _BEND = 0.18
 """How far the arrow of a move leaves the straight line, so that the way back does not cover it."""
@@ -107,7 +110,7 @@ class TransitionGraphDisplay:
         ----------
         top : int, default=None
             How many arrows to draw, the heaviest first; None draws all. Positive weights are blue, negative
-            ones vermilion.
+            ones vermilion and dashed; a legend tells them apart where there are both.
         ax : matplotlib Axes, default=None
             None makes a new figure.
 
@@ -116,6 +119,7 @@ class TransitionGraphDisplay:
         self : TransitionGraphDisplay
         """
         import matplotlib.pyplot as plt  # optional dependency, needed only here
+        from matplotlib.lines import Line2D
         from matplotlib.patches import FancyArrowPatch
 
         weights, exists = self._checked()
@@ -142,7 +146,7 @@ class TransitionGraphDisplay:
                 mutation_scale=6 + 8 * share,
                 linewidth=0.3 + _MAX_WIDTH * share,
                 alpha=0.15 + 0.8 * share,
-                color=_POSITIVE if weights[i, j] > 0 else _NEGATIVE,
+                **_STYLES[bool(weights[i, j] > 0)],
                 shrinkA=0,
                 shrinkB=0,
             )
@@ -154,6 +158,11 @@ class TransitionGraphDisplay:
             side = "center" if abs(x) < 0.25 else ("left" if x > 0 else "right")
             text = str(label).replace("$", r"\$")
             ax.text(x * away, y * away, text, ha=side, va="center" if abs(x) >= 0.25 else "baseline")
+        signs = {bool(weights[pair] > 0) for pair in self.arrows_}
+        if len(signs) > 1:
+            names = {True: "raises the score", False: "lowers the score"}
+            handles = [Line2D([], [], label=names[sign], **_STYLES[sign]) for sign in (True, False)]
+            ax.legend(handles=handles, loc="lower left", frameon=False)
         ax.set(xlim=(-1.75, 1.75), ylim=(-1.55, 1.55), aspect="equal")
         ax.set_axis_off()
         self.ax_, self.figure_ = ax, ax.figure

@@ -17,12 +17,11 @@ from sklearn_seqlab.objectives._hierarchy_likelihood import (
     HierarchyLogLikelihood,
     hierarchy_doubles_per_step,
 )
-from sklearn_seqlab.objectives._hierarchy_scores import Chunk, assemble_cliques, duration_curve
+from sklearn_seqlab.objectives._hierarchy_scores import Chunk, assemble_cliques, duration_curve, too_large
 from sklearn_seqlab.objectives._hierarchy_shape import HierarchyShape, Level
 from sklearn_seqlab.objectives._known_chains import KnownChains, ScoreLine, Scores, SequenceLoss
 from sklearn_seqlab.objectives._linear import linear_scores, make_features, observed_pairs
 from sklearn_seqlab.objectives._move_weights import MoveWeights, framed_scores
-from sklearn_seqlab.objectives._nested_engine import too_large
 from sklearn_seqlab.objectives._penalties import ElasticNet
 from sklearn_seqlab.objectives._planes import Planes
 from sklearn_seqlab.objectives._row_losses import GroupPlanes, RowLikelihood, RowMargin, RowSequences

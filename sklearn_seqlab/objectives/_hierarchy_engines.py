@@ -13,9 +13,9 @@ import numpy as np
 
 from sklearn_seqlab.inference import PackedStacks
 from sklearn_seqlab.objectives._columns import gather, scatter
-from sklearn_seqlab.objectives._hierarchy_scores import CliqueScores
+from sklearn_seqlab.objectives._hierarchy_scores import CliqueScores, too_large
 from sklearn_seqlab.objectives._hierarchy_shape import HierarchyShape
-from sklearn_seqlab.objectives._nested_engine import NestedEngine, too_large
+from sklearn_seqlab.objectives._nested_engine import NestedEngine
 
 __all__ = ["StackEngine", "choose_engine", "make_engine"]
 

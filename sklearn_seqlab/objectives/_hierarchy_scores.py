@@ -6,21 +6,32 @@ of the engine that sums them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from sklearn_seqlab.inference.packed_chains import shared_scores
 from sklearn_seqlab.objectives._hierarchy_shape import HierarchyShape, Tables
 from sklearn_seqlab.objectives._segment_any import add_any_gradient, add_any_scores
 
-__all__ = ["CliqueScores", "Occurrences", "add_column_shares", "assemble_cliques", "table_shares"]
+__all__ = [
+    "CliqueScores",
+    "Occurrences",
+    "add_column_shares",
+    "assemble_cliques",
+    "table_shares",
+    "too_large",
+]
 
 
 # Sums below this leave room for products and differences of a few of them.
 _LARGEST_SUM = 1e307
+
+# Sums below this are right to a thousandth.
+_LARGEST_EXACT_SUM = 1e-3 / np.finfo(float).eps
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +72,22 @@ class CliqueScores:
     move: np.ndarray
     number: int = 0
 
-    def raise_if_overflown(self) -> None:
-        """Raise for scores that double precision cannot hold, or whose sums it cannot, naming the sequence."""
+    def levelled(self) -> CliqueScores:
+        """The same distribution, without what all states of a level share at a step where that would cost digits."""
+        step = self.step
+        for d in range(self.shape.n_levels):
+            nodes = self.shape.nodes(d)
+            shared = shared_scores(step[:, nodes].max(axis=1))
+            if shared.any():
+                step = step.copy() if step is self.step else step
+                step[:, nodes] -= shared[:, None]
+        return self if step is self.step else replace(self, step=step)
+
+    def raise_if_overflown(self, keep_digits: bool = False) -> None:
+        """Raise for scores that double precision cannot hold, or whose sums it cannot, naming the sequence.
+
+        With ``keep_digits`` also for scores whose sums may be off by a thousandth or more.
+        """
         bound = np.zeros(len(self.step))  # what the cliques of a row may add to a sum
         for part in (self.step, self.first, self.last, self.enter, self.leave):
             if part is not None:
@@ -88,6 +113,17 @@ class CliqueScores:
                 f"The scores of sequence {self.number + s} sum to more than double precision holds: features are too "
                 "large for their coefficients."
             )
+        lost = sums > _LARGEST_EXACT_SUM
+        if keep_digits and lost.any():
+            raise too_large(self.number + int(np.argmax(lost)))
+
+
+def too_large(sequence: int) -> ValueError:
+    """What to raise where rounding leaves nothing of probabilities."""
+    return ValueError(
+        f"The scores of sequence {sequence} are so large that their sums lose their digits: features are too large for "
+        "their coefficients."
+    )
 
 
 class Occurrences:

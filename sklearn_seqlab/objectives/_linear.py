@@ -6,6 +6,7 @@ which it has. Gradients are summed over a fixed cut of the work: the same bits f
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -71,6 +72,12 @@ def observed_pairs(batch: PackedBatch, labels: LabelCodes, min_count: int) -> sp
     counts.sort_indices()
     counts.data[counts.data < min_count] = 0.0
     counts.eliminate_zeros()
+    if not counts.nnz:
+        warnings.warn(
+            f"No feature occurs with any label at min_count={min_count} steps or more: no feature gets a weight.",
+            UserWarning,
+            stacklevel=4,
+        )
     return counts
 
 

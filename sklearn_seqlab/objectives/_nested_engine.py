@@ -11,10 +11,10 @@ from sklearn.utils import check_random_state
 
 from sklearn_seqlab.exceptions import InfeasibleSequenceError
 from sklearn_seqlab.inference import NestedSegments
-from sklearn_seqlab.objectives._hierarchy_scores import CliqueScores
+from sklearn_seqlab.objectives._hierarchy_scores import CliqueScores, too_large
 from sklearn_seqlab.objectives._hierarchy_shape import HierarchyShape
 
-__all__ = ["NestedEngine", "too_large"]
+__all__ = ["NestedEngine"]
 
 
 class NestedEngine:
@@ -125,14 +125,6 @@ class NestedEngine:
         offsets = self.cliques.offsets
         for s, hierarchy in enumerate(self.hierarchies):
             yield hierarchy, slice(int(offsets[s]), int(offsets[s + 1]))
-
-
-def too_large(sequence: int) -> ValueError:
-    """What to raise where rounding leaves nothing of probabilities."""
-    return ValueError(
-        f"The scores of sequence {sequence} are so large that their sums lose their digits: features are too large for "
-        "their coefficients."
-    )
 
 
 def _is_normalised(found: Any) -> bool:

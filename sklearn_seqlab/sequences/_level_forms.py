@@ -336,7 +336,10 @@ def _common_levels(parsed: list[_Parsed], n_levels: int | None, name: str) -> in
         if n_levels is None:
             n_levels, expected = len(found), f"{name}[{s}] has {len(found)}"
         elif len(found) != n_levels:
-            raise ValueError(f"{name}[{s}] has {len(found)} level(s), but {expected}.")
+            hint = (
+                "" if len(found) not in (3, 4) else " Segments are written as tuples, (start, stop, label)."
+            )
+            raise ValueError(f"{name}[{s}] has {len(found)} level(s), but {expected}.{hint}")
     if n_levels is None:
         n_levels = 1 + max((int(g[0]) for one in parsed for g in one.segments or ()), default=0)
     return n_levels

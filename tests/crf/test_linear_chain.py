@@ -227,6 +227,8 @@ def test_restricted_features_and_min_count():
     assert sparse.issparse(model.coef_)
     assert_array_equal(model.coef_.toarray() != 0, [[True, False, True], [False, True, False]])
     twice = LinearChainCRF(restrict_features=True, min_count=2).fit(X, y)
+    with pytest.warns(UserWarning, match="No feature occurs with any label at min_count=100 steps"):
+        LinearChainCRF(restrict_features=True, min_count=100).fit(X, y)
     assert_array_equal(twice.coef_.toarray() != 0, [[True, False, True], [False, False, False]])
     hidden = LinearChainCRF(restrict_features=True).fit(X, [["a", "b"], ["a", None]])
     assert_array_equal(hidden.coef_.toarray()[:, 2] != 0, [True, True])

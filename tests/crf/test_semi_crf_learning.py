@@ -214,3 +214,14 @@ def test_score_takes_every_form(rng):
     first = model.score(X, [[labels[0].item()] + [None] * 8 for labels in y])
     assert first == np.mean([a[0] == b[0] for a, b in zip(model.predict(X), y, strict=True)])
     assert model.score(X, [["z"] * 9] * 12) == 0
+
+
+@pytest.mark.parametrize("self_transitions", [False, True])
+def test_observed_durations_reach_the_longest_stretch_of_a_label(self_transitions, rng):
+    y = [list("aaabbbccc"), list("abcabcabc")]
+    X = [rng.normal(size=(9, 2)) for _ in y]
+    model = SemiCRF(self_transitions=self_transitions, tol=1e-2).fit(X, y)
+    assert model.max_duration_ == 3
+    known = [(labels, [0, 1, 1] * 3) for labels in (list("aaabbbccc"), list("aabbbaccc"))]
+    if self_transitions:  # ends that are known part the stretch
+        assert SemiCRF(self_transitions=True, tol=1e-2).fit(X, known[:1] * 2).max_duration_ == 2

@@ -1,6 +1,7 @@
 """HSCRFClassifier: forms of labels, what is known, and which label may stand below which."""
 
 import pickle
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -207,6 +208,11 @@ def test_prune_finds_the_planted_topology(rng):
     broken[5][0] = ["p", "c"]
     kept = model.prune(X=X, y=broken)  # what complete labels show stays, however improbable
     assert_array_equal(kept.children_[0], planted | [[False, False, True], [False, False, False]])
+    left = [model.prune(threshold) for threshold in (-np.inf, 0.0, 0.5, 2.0, np.inf)]
+    for looser, stricter in pairwise(left):
+        assert (stricter.children_[0] <= looser.children_[0]).all()
+    assert (left[-1].children_[0].sum(axis=1) == 1).all()  # the likeliest child of each parent
+    assert len(left[-1].predict(X)) == 60
     for threshold in (np.nan, "low", None):
         with pytest.raises((ValueError, TypeError), match="threshold"):
             model.prune(threshold)

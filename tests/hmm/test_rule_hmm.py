@@ -195,15 +195,19 @@ def test_warnings_and_errors():
     third = [x.copy() for x in X]
     third[2][0, 3] = 0.5
     for bad in (third, [sparse.csr_array(x) for x in third]):
-        with pytest.raises(ValueError, match=r"Column 3 of X holds more than two values .*binarize it"):
+        with pytest.raises(ValueError, match=r"X\[2\] holds 0\.5 at time step 0, column 3; expected 0 or 1"):
             RuleHMM().fit(bad, y)
     for option in ({"noise": 1.5}, {"min_pos": 0}, {"max_order": 0}, {"rule_score": "gini"}):
         with pytest.raises(ValueError, match=next(iter(option))):
             RuleHMM(**option).fit(X, y)
     with pytest.raises(ValueError, match="window is"):
         RuleHMM(window=(1, -1)).fit(X, y)
-    shifted = RuleHMM(noise=0.5, min_pos=2).fit([4 * x - 1 for x in X], y)  # any two values, true above zero
-    assert shifted.rules_.tolist() == RuleHMM(noise=0.5, min_pos=2).fit(X, y).rules_.tolist()
+    fitted = RuleHMM(noise=0.5, min_pos=2).fit(X, y)
+    with pytest.raises(ValueError, match=r"X\[1\] holds 2 at time step 0, column \d; expected 0 or 1"):
+        fitted.predict([X[0], 1 + X[1]])  # coded as 1 and 2: everything would be true
+    stream = fitted.predict_online()
+    with pytest.raises(ValueError, match="x holds 2 at time step 0"):
+        stream.step(np.full(X[0].shape[1], 2.0))
 
 
 def test_equal_bounds_are_opened():
