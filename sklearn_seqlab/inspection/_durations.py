@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import softmax
 from sklearn.utils import get_tags
 
@@ -69,7 +70,8 @@ class DurationDisplay:
         estimator : fitted estimator, pipeline or search
             With ``predict_segments``. From ``duration_scores_`` of shape (max_duration, n_labels), in nats
             (or a list of those by level, None where a level has none, as in :class:`HSCRFClassifier`), the learnt
-            curve is made: what the model would believe of durations if it saw no inputs and all else were equal.
+            curve is made. A term linear in the duration is as much a matter of the inputs of each step, so it is set
+            to where the curve has the mean of the predicted segments: the curve shows the shape that was learnt.
         X, y
             As for ``fit``; a list of tuples ``(int, int, label)`` is read as the ``fit`` of the estimator does.
         level, labels, ax
@@ -80,13 +82,15 @@ class DurationDisplay:
         display : DurationDisplay
         """
         model = unwrapped(estimator)[1]
+        flat = _takes_flat_segments(model)
+        segments = estimator.predict_segments(X)
         return cls.from_predictions(
             y,
-            estimator.predict_segments(X),
+            segments,
             level=level,
             labels=labels,
-            probabilities=_learnt(model, level),
-            flat_segments=_takes_flat_segments(model),
+            probabilities=_learnt(model, level, segments, flat),
+            flat_segments=flat,
             ax=ax,
         )
 
@@ -233,8 +237,8 @@ def _takes_flat_segments(model: Any) -> bool:
     return bool(getattr(get_tags(model).target_tags, "flat_segments", True))
 
 
-def _learnt(model: Any, level: int) -> dict[Any, np.ndarray] | None:
-    """Probabilities of durations by label, from the scores that a model gives them."""
+def _learnt(model: Any, level: int, segments: Iterable[Any], flat: bool) -> dict[Any, np.ndarray] | None:
+    """Probabilities of durations by label, from the scores that a model gives them, with the predicted means."""
     scores = getattr(model, "duration_scores_", None)
     if isinstance(scores, list | tuple):
         scores = (
@@ -243,8 +247,26 @@ def _learnt(model: Any, level: int) -> dict[Any, np.ndarray] | None:
     if scores is None:
         return None
     classes = model.classes_[level] if isinstance(model.classes_, list | tuple) else model.classes_
-    curves = softmax(np.asarray(scores, dtype=np.float64), axis=0)
-    return {label: curves[:, k] for k, label in enumerate(classes.tolist())}
+    predicted = count_durations(segments, level, "y_pred", flat)
+    return {
+        label: _with_mean(np.asarray(curve, dtype=np.float64), predicted.get(label, np.empty(0)))
+        for label, curve in zip(classes.tolist(), np.transpose(scores), strict=True)
+    }
+
+
+def _with_mean(scores: np.ndarray, durations: np.ndarray) -> np.ndarray:
+    """Probabilities of 1, 2, ... steps from their scores, plus a linear term that gives them the mean of durations."""
+    n = np.arange(1.0, len(scores) + 1)
+
+    def gap(slope: float) -> float:
+        return float(softmax(scores + slope * n) @ n) - goal
+
+    # within the support: no slope gives a mean at its ends
+    goal = float(np.clip(durations.mean(), 1.05, len(n) - 0.05)) if len(durations) and len(n) > 1 else np.nan
+    steepest = 60.0 + np.ptp(scores[np.isfinite(scores)])
+    if not gap(-steepest) < 0.0 < gap(steepest):  # nothing to go by
+        return softmax(scores)
+    return softmax(scores + brentq(gap, -steepest, steepest) * n)
 
 
 def _panels(ax: Any, n_panels: int) -> np.ndarray:

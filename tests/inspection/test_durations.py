@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.special import softmax
 from sklearn.preprocessing import StandardScaler
 from two_levels import make_data
 
@@ -85,8 +84,11 @@ def test_learnt_durations_of_a_hierarchy_are_drawn_by_level(rng):
     display = DurationDisplay.from_estimator(model, X, y, level=1)
     for k, label in enumerate(model.classes_[1].tolist()):
         n = np.arange(1, 5)
-        weight, bias = model.coef_["duration"][1][k, 0], model.coef_["bias"][1][k]
-        assert_allclose(display.probabilities[label], softmax(weight * np.log(n) + bias * n))
+        weight = model.coef_["duration"][1][k, 0]
+        curve = display.probabilities[label]
+        assert_allclose(curve.sum(), 1)
+        assert_allclose(np.diff(np.log(curve) - weight * np.log(n), n=2), 0, atol=1e-9)  # bias * n is free
+        assert_allclose(curve @ n, np.clip(np.mean(display.predicted[label]), 1.05, 3.95))
         assert display.axes_[k].lines
     assert DurationDisplay.from_estimator(model, X, y, level=0).probabilities is None
     with pytest.raises(ValueError, match=r"level is 2, but y_true has 2 level\(s\)"):
@@ -138,9 +140,12 @@ def test_from_estimator_draws_what_was_learnt(by_level):
         predict_segments=lambda X: [[(0, 1, "a"), (1, 3, "b")]],
     )
     display = DurationDisplay.from_estimator(model, [np.zeros((3, 1))], [["a", "a", "b"]])
-    assert_allclose(display.probabilities["a"], [0.5, 0.5])
-    assert_allclose(display.probabilities["b"], [0.1, 0.9])
+    assert_allclose(display.probabilities["a"], [0.95, 0.05])  # all but the mean of the predicted durations
+    assert_allclose(display.probabilities["b"], [0.05, 0.95])
     assert {label: d.tolist() for label, d in display.predicted.items()} == {"a": [1], "b": [2]}
+    model.predict_segments = lambda X: [[(0, 3, "c")]]
+    display = DurationDisplay.from_estimator(model, [np.zeros((3, 1))], [["a", "a", "b"]])
+    assert_allclose(display.probabilities["b"], [0.1, 0.9])  # none predicted: as it was learnt
     del model.duration_scores_
     assert DurationDisplay.from_estimator(model, [np.zeros((3, 1))], [["a", "a", "b"]]).probabilities is None
 
