@@ -34,7 +34,7 @@ from sklearn_seqlab.metrics import macro_accuracy_score, micro_accuracy_score
 
 DAYS, SEEDS = (14, 28, 56, 84), (0, 1, 2)
 THRESHOLDS = (0.005, 0.01, 0.02, 0.05, 0.1)
-STATED = {"StructHKLClassifier": 0.02, "enumAF": 0.05}
+STATED = {"StructHKLClassifier": 0.05, "enumAF": 0.05}
 BEFORE = (-3, -1)
 MODELS = {
     "StructHKLClassifier": StructHKLClassifier(C=2e5, rho=1.1, beta=0.5, loss="log", tol=3e-2, max_order=4),
