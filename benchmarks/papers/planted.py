@@ -32,7 +32,7 @@ from sklearn_seqlab.datasets import make_smart_home
 from sklearn_seqlab.feature_extraction import RelationalPatternMiner
 from sklearn_seqlab.metrics import macro_accuracy_score, micro_accuracy_score
 
-DAYS, SEEDS = (14, 28, 56, 84), (0, 1, 2)
+DAYS, N_STATES = (14, 28, 56, 84), 3
 THRESHOLDS = (0.005, 0.01, 0.02, 0.05, 0.1)
 STATED = {"StructHKLClassifier": 0.05, "enumAF": 0.05}
 BEFORE = (-3, -1)
@@ -42,7 +42,7 @@ MODELS = {
 }
 
 # Days to train on, and as many after them to test; C of the mean share of wrong steps is that of a step times 20,160.
-N_TRAIN, MATCHES = 14, range(5)
+N_TRAIN = 14
 COMPARED: dict[str, tuple[Any, dict[str, list[float]]]] = {
     "StructHKLClassifier": (
         StructHKLClassifier(rho=1.1, beta=0.5, loss="log", tol=5e-2, max_order=4),
@@ -74,15 +74,15 @@ def accuracy_scores() -> FoldScores:
 def run(options: Any) -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
     for name in options.rows or ["found", "accuracy"]:
-        {"found": run_found, "accuracy": run_accuracy}[name](options.inputs)
+        {"found": run_found, "accuracy": run_accuracy}[name](options)
 
 
-def run_found(models: list[str] | None) -> None:
+def run_found(options: Any) -> None:
     store = found_scores()
-    for n_days in DAYS:
-        for seed in SEEDS:
+    for n_days in options.days or DAYS:
+        for seed in range(options.first_deal, min(options.deals, N_STATES)):
             home = make_smart_home(n_days, random_state=seed)
-            for name in models or MODELS:
+            for name in options.inputs or MODELS:
                 _find(store, home, name, {"model": name, "days": n_days, "seed": seed})
                 store.save()
                 print(f"{name}: {n_days} days, seed {seed} done", flush=True)
@@ -161,12 +161,12 @@ def judged(rules: list[Rule], planted: list[Rule], home: Any) -> dict[str, int]:
     return counts
 
 
-def run_accuracy(models: list[str] | None) -> None:
+def run_accuracy(options: Any) -> None:
     store = accuracy_scores()
-    for seed in MATCHES:
+    for seed in range(options.first_deal, options.deals):
         home = make_smart_home(2 * N_TRAIN, random_state=seed)
         X, y = home.data[:N_TRAIN], home.target[:N_TRAIN]
-        for name in models or COMPARED:
+        for name in options.inputs or COMPARED:
             model, grid = COMPARED[name]
             start = time.process_time()
             search = GridSearchCV(clone(model), grid, cv=KFold(3)).fit(X, y)
