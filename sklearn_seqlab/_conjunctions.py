@@ -23,7 +23,6 @@ __all__ = [
     "item_truth",
     "make_items",
     "read_window",
-    "rules_as_text",
 ]
 
 Conjunction = tuple[int, ...]
@@ -117,18 +116,3 @@ def clause(label: Any, conjunction: Conjunction, items: np.ndarray, names: Seque
         time = "T" if offset == 0 else f"T{offset:+d}"
         literals.append(f"{'not ' if negated else ''}{names[column]}({time})")
     return f"{label}(T) :- {', '.join(literals) or 'true'}."
-
-
-def rules_as_text(
-    rules: np.ndarray, classes: np.ndarray, items: np.ndarray, names: Sequence[str], top: int | None
-) -> str:
-    """Rules as clauses with their weights, a line each: label by label, by decreasing weight, ``top`` per label.
-
-    ``rules`` is a structured array with fields ``label``, ``conjunction`` and ``weight``.
-    """
-    lines = []
-    for label in classes:
-        own = rules[rules["label"] == label]
-        for rule in own[np.argsort(-own["weight"], kind="stable")[:top]]:
-            lines.append(f"{clause(label, rule['conjunction'], items, names)}  % {rule['weight']:.2f}")
-    return "\n".join(lines)

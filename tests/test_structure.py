@@ -26,7 +26,8 @@ STAGES = [
     {"solvers"},  # minimise an objective
     {"metrics"},  # scores over lists of label sequences
     {"base"},  # what every estimator is
-    {"_online_labeler", "_level_labeler"},  # streams; draws and probabilities by level
+    # streams; draws and probabilities by level; rules as text
+    {"_online_labeler", "_level_labeler", "_conjunction_rules"},
     {"_chain_labeler", "_hierarchy_labeler"},  # what every estimator over chains, over segments predicts
     {"_hierarchy_fit"},  # how those over segments learn
     MODELS,

@@ -15,9 +15,12 @@ import boosting
 import durations
 import gpstruct
 import kitchen
+import mit
 import noun_phrases
 import ocr
 import placelab
+import planted
+import rfid
 import segments
 import ua
 
@@ -27,9 +30,12 @@ TABLES = {
     "durations": durations,
     "gpstruct": gpstruct,
     "kitchen": kitchen,
+    "mit": mit,
     "noun_phrases": noun_phrases,
     "ocr": ocr,
     "placelab": placelab,
+    "planted": planted,
+    "rfid": rfid,
     "segments": segments,
 }
 
@@ -46,8 +52,10 @@ def main() -> None:
         help="inputs to compute (all; tables ua, gpstruct, kitchen and segments; folds of ocr)",
     )
     parser.add_argument("--windows", nargs="+", help="windows to compute (all; table ua)")
-    parser.add_argument("--deals", type=int, default=5, help="how many random deals (5; table ua)")
-    parser.add_argument("--first-deal", type=int, default=0, help="deal to begin with (0; table ua)")
+    parser.add_argument("--deals", type=int, default=5, help="how many random deals or random states (5)")
+    parser.add_argument("--first-deal", type=int, default=0, help="deal to begin with (0)")
+    parser.add_argument("--folds", type=int, default=100, help="folds of a deal (all; tables ua, mit, rfid)")
+    parser.add_argument("--days", nargs="+", type=int, help="days to train on (all; table planted)")
     parser.add_argument("--n-jobs", type=int, default=2, help="processes of the grid searches (2)")
     parser.add_argument("--write-only", action="store_true", help="compute nothing")
     options = parser.parse_args()

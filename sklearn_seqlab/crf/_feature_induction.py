@@ -18,16 +18,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_seqlab import _parallel
 from sklearn_seqlab._chain_labeler import ChainSource, LinearChainLabeler, ProbabilisticChainLabeler
+from sklearn_seqlab._conjunction_rules import ConjunctionRules
 from sklearn_seqlab._conjunctions import (
     conjunction_truth,
     item_truth,
     make_items,
     read_window,
-    rules_as_text,
 )
 from sklearn_seqlab._progress import Progress
 from sklearn_seqlab._sklearn_private import Interval, StrOptions, _fit_context
-from sklearn_seqlab.base import SequenceTags, input_names
+from sklearn_seqlab.base import SequenceTags
 from sklearn_seqlab.crf._held_out import held_out_split
 from sklearn_seqlab.crf._induction import Induction, InductionParameters, Stage
 from sklearn_seqlab.objectives import ChainCoefficients, KnownChains
@@ -44,7 +44,7 @@ from sklearn_seqlab.solvers import report
 __all__ = ["CRFFeatureInduction"]
 
 
-class CRFFeatureInduction(LinearChainLabeler, ProbabilisticChainLabeler):
+class CRFFeatureInduction(ConjunctionRules, LinearChainLabeler, ProbabilisticChainLabeler):
     """Linear-chain conditional random field on conjunctions of binary inputs that are found by their gain.
 
     It begins with the transitions and a bias per label. Each round looks at candidates, pairs of a conjunction and a
@@ -328,23 +328,6 @@ class CRFFeatureInduction(LinearChainLabeler, ProbabilisticChainLabeler):
         batch = self._pack(X)
         truth = self._truth(batch)
         return [truth[a:b] for a, b in pairwise(batch.offsets.tolist())]
-
-    def rules_text(self, top: int | None = None) -> str:
-        """The features as clauses, with their weights.
-
-        Parameters
-        ----------
-        top : int or None, default=None
-            Features per label, by decreasing weight; None for all.
-
-        Returns
-        -------
-        text : str
-            A line per feature. ``T`` is the time step.
-        """
-        check_is_fitted(self)
-        names = input_names(self)
-        return rules_as_text(self.rules_, self.classes_, self.items_, names, top)
 
     def staged_predict(self, X: Any, y_observed: Any = None) -> Iterator[np.ndarray]:
         """Labels without conjunctions, and after each round.

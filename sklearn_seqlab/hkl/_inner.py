@@ -111,8 +111,10 @@ class LogProblem:
         objective = _Scaled(self, nodes, active, delta)
         first = np.zeros(objective.n_coef)
         n = len(objective.root)
-        if self.f is not None and self.f.shape == delta.shape:
-            first[:n] = self.f[objective.node, objective.label] / objective.root
+        if self.f is not None:  # nodes that have come since stand behind the others
+            before = np.zeros(delta.shape)
+            before[: len(self.f)] = self.f
+            first[:n] = before[objective.node, objective.label] / objective.root
         first[n:] = self.transition.ravel() * self.with_moves
         steepest = float(np.abs(objective.value_and_gradient(np.zeros(objective.n_coef))[1]).max())
         tol = np.sqrt(2.0 * allowance / objective.n_coef) / max(steepest, np.finfo(float).tiny)

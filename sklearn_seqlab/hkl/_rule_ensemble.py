@@ -96,6 +96,10 @@ class RuleEnsembleHKL(TransformerMixin, ClassifierMixin, BaseEstimator):
     -----
     Equal rows with equal labels are one term of the loss. ``spec`` "structhkl" 5.
 
+    Being a classifier of rows, it makes ``GridSearchCV`` and ``cross_val_score`` stratify by default, which lists of
+    label sequences do not allow: with sequences give them ``cv=KFold(...)``, or wrap the ensemble in
+    :class:`~sklearn_seqlab.StepwiseClassifier`.
+
     References
     ----------
     Jawanpuria, Nath and Ramakrishnan, "Efficient rule ensemble learning using hierarchical kernels", ICML 2011.

@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import check_is_fitted
 
+from sklearn_seqlab._conjunction_rules import ConjunctionRules
 from sklearn_seqlab._conjunctions import (
     Conjunction,
     conjunction_truth,
     make_items,
     read_window,
-    rules_as_text,
 )
-from sklearn_seqlab.base import SequenceTags, input_names
+from sklearn_seqlab.base import SequenceTags
 from sklearn_seqlab.hmm import _emission
 from sklearn_seqlab.hmm._base import BaseHMM, of_positive_weight
 from sklearn_seqlab.hmm._learning import Learnt
@@ -51,7 +50,7 @@ class TrainingData:
         self.items = make_items(self.batch.n_features, width, negations)
 
 
-class ConjunctionHMM(BaseHMM):
+class ConjunctionHMM(ConjunctionRules, BaseHMM):
     """Adds channels that are conjunctions, and rules; a subclass chooses them.
 
     A subclass has the parameters ``window`` and ``negations`` beside those of ``BaseHMM``.
@@ -80,23 +79,6 @@ class ConjunctionHMM(BaseHMM):
         distinct = list(dict.fromkeys(self.rules_["conjunction"].tolist()))
         truth = sparse.csr_array(conjunction_truth(batch, self.items_, distinct).astype(float))
         return [truth[a:b] for a, b in pairwise(batch.offsets.tolist())]
-
-    def rules_text(self, top: int | None = None) -> str:
-        """The rules as clauses, with their weights.
-
-        Parameters
-        ----------
-        top : int or None, default=None
-            Rules per label, by decreasing weight; None for all.
-
-        Returns
-        -------
-        text : str
-            A line per rule. ``T`` is the time step.
-        """
-        check_is_fitted(self)
-        names = input_names(self)
-        return rules_as_text(self.rules_, self.classes_, self.items_, names, top)
 
     def _channels(self, batch: PackedBatch) -> PackedBatch:
         return _channels_of(batch, self.items_, self.conjunctions_)

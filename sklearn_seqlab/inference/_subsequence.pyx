@@ -19,36 +19,43 @@ def subsequence_kernel(
     O(max_length * width**2) for each pair of windows; positions outside, like empty rows, share nothing with others.
     Lodhi et al., "Text classification using string kernels", JMLR 2002, with gaps counted to both ends.
     """
-    cdef Py_ssize_t width = first.shape[1], a, b, l, p, q, start
-    cdef double square = decay * decay, total, shared, row
-    cdef double[:, ::1] match = work[0], before = work[1], now = work[2], swap
+    cdef Py_ssize_t width = first.shape[1], stride = first.shape[1] + 1, a, b, l, p, q, start
+    cdef double square = decay * decay, total, shared, row, value
+    cdef double *match = &work[0, 0, 0]
+    cdef double *before = &work[1, 0, 0]
+    cdef double *now = &work[2, 0, 0]
+    cdef double *swap
     with nogil:
+        for q in range(stride):  # nothing ends before the first position
+            before[q] = now[q] = 0.0
+            before[q * stride] = now[q * stride] = 0.0
         for a in range(first.shape[0]):
             start = a if symmetric else 0
             for b in range(start, second.shape[0]):
+                shared = 0.0
                 for p in range(width):
                     for q in range(width):
-                        match[p, q] = 0.0
+                        value = 0.0
                         if zone[p] == zone[q] and first[a, p] >= 0 and second[b, q] >= 0:
-                            match[p, q] = common[first[a, p], second[b, q]]
-                for p in range(width + 1):
-                    for q in range(width + 1):
-                        before[p, q] = 1.0
-                total = 0.0
-                for l in range(max_length):
-                    for q in range(width + 1):
-                        now[0, q] = 0.0
+                            value = common[first[a, p], second[b, q]]
+                        match[p * stride + q] = value
+                        shared += value
+                total = square * shared
+                for l in range(1, max_length):
+                    if shared == 0.0:
+                        break
                     shared = 0.0
                     for p in range(width):
                         row = 0.0
-                        now[p + 1, 0] = 0.0
                         for q in range(width):
-                            shared += match[p, q] * before[p, q]
-                            row = decay * row + square * match[p, q] * before[p, q]
-                            now[p + 1, q + 1] = decay * now[p, q + 1] + row
+                            value = match[p * stride + q]
+                            if value != 0.0:
+                                shared += value * now[p * stride + q]
+                                # subsequences of one position may follow anything
+                                row += square * value * (1.0 if l == 1 else before[p * stride + q])
+                            now[(p + 1) * stride + q + 1] = decay * now[p * stride + q + 1] + row
+                            row *= decay
                     total += square * shared
-                    if shared == 0.0:
-                        break
                     swap = before
                     before = now
                     now = swap

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 from sklearn_seqlab import _parallel
 from sklearn_seqlab.inference import PackedChains, margin_violations, slack_violations
@@ -179,34 +180,44 @@ class RowLikelihood:
         self.sequences, self.n_jobs = sequences, n_jobs
         self.weight = sequences.share * sequences.unit
         self.chunks = sequences.chunks()
+        # what is known of rows and moves is the same at all scores
+        data, n_labels = sequences, sequences.n_labels
+        per_step = np.repeat(self.weight, np.diff(data.offsets))
+        key = data.index * n_labels + data.codes
+        self.known_rows = np.bincount(key, per_step, data.n_rows * n_labels).reshape(data.n_rows, n_labels)
+        into = np.delete(np.arange(len(data.codes)), data.offsets[:-1])
+        key = data.codes[into - 1] * n_labels + data.codes[into]
+        self.known_moves = np.bincount(key, per_step[into], n_labels**2).reshape(n_labels, n_labels)
+        self.stands = [self._stands(first, last) for first, last in self.chunks]
+
+    def _stands(self, first: int, last: int) -> sparse.csr_array:
+        """Ones where a row stands at a step of a chunk, (n_rows, n_steps)."""
+        data = self.sequences
+        index = data.index[data.offsets[first] : data.offsets[last]]
+        order = np.argsort(index, kind="stable")
+        start = np.concatenate([[0], np.bincount(index, minlength=data.n_rows).cumsum()])
+        return sparse.csr_array((np.ones(len(index)), order, start), shape=(data.n_rows, len(index)))
 
     def value_and_gradient(
         self, emission: np.ndarray, transition: np.ndarray
     ) -> tuple[float, np.ndarray, np.ndarray]:
         """Value, and its gradient with respect to the scores (n_rows, n_labels) of rows and those of moves."""
-        tasks = _parallel.run(lambda run: self._chunk(emission, transition, *run), self.chunks, self.n_jobs)
+        numbers = range(len(self.chunks))
+        tasks = _parallel.run(lambda k: self._chunk(emission, transition, k), numbers, self.n_jobs)
         value, rows, moves = tasks[0]
-        for more in tasks[1:]:
+        for more in tasks[1:]:  # in the order of the chunks
             value, rows, moves = value + more[0], rows + more[1], moves + more[2]
-        return value, rows, moves
+        value -= float((self.known_rows * emission).sum() + (self.known_moves * transition).sum())
+        return value, rows - self.known_rows, moves - self.known_moves
 
     def _chunk(
-        self, emission: np.ndarray, transition: np.ndarray, first: int, last: int
+        self, emission: np.ndarray, transition: np.ndarray, k: int
     ) -> tuple[float, np.ndarray, np.ndarray]:
-        data, n_labels = self.sequences, self.sequences.n_labels
+        """Weighted log-partition of a chunk, and what is expected of rows and moves."""
+        data, (first, last) = self.sequences, self.chunks[k]
         start, stop = int(data.offsets[first]), int(data.offsets[last])
-        index, true, weight = data.index[start:stop], data.codes[start:stop], self.weight[first:last]
         offsets = data.offsets[first : last + 1] - start
-        chains = PackedChains(emission[index], transition, offsets, first)
+        chains = PackedChains(emission[data.index[start:stop]], transition, offsets, first)
         chains.raise_if_overflown()
-        log_z, node, edge = chains.forward_backward(weight)
-        per_step = np.repeat(weight, np.diff(offsets))
-        node[np.arange(len(node)), true] -= per_step
-        into = np.ones(len(true), dtype=bool)
-        into[offsets[:-1]] = False
-        into = np.flatnonzero(into)
-        known = np.bincount(true[into - 1] * n_labels + true[into], per_step[into], n_labels**2)
-        key = index[:, None] * n_labels + np.arange(n_labels)
-        rows = np.bincount(key.ravel(), node.ravel(), data.n_rows * n_labels)
-        value = float(weight @ (log_z - chains.score_of(true)))
-        return value, rows.reshape(data.n_rows, n_labels), edge - known.reshape(n_labels, n_labels)
+        log_z, node, edge = chains.forward_backward(self.weight[first:last])
+        return float(self.weight[first:last] @ log_z), self.stands[k] @ node, edge

@@ -40,8 +40,8 @@ class Windows:
 
     def __init__(self, batch: PackedBatch, before: int, after: int):
         values = batch.values.toarray() if batch.is_sparse else batch.values
-        self.rows, number = np.unique(values > 0, axis=0, return_inverse=True)
-        number = number.ravel()
+        first_with, number = _distinct(np.packbits(values > 0, axis=1))
+        self.rows = values[first_with] > 0
         first = np.repeat(batch.offsets[:-1], batch.lengths)
         last = np.repeat(batch.offsets[1:] - 1, batch.lengths)
         steps = np.arange(batch.n_total)[:, None] + np.arange(-before, after + 1)
@@ -50,9 +50,21 @@ class Windows:
         empty = np.logical_not(self.rows.any(axis=1))
         of_step = np.where(inside, number[np.clip(steps, 0, batch.n_total - 1)], -1)
         of_step = np.where(inside & np.take(empty, of_step), -1, of_step)
-        self.windows, index = np.unique(of_step, axis=0, return_inverse=True)
-        self.index = index.ravel().astype(np.intp)
-        self.windows = np.ascontiguousarray(self.windows, dtype=np.intp)
+        first_with, self.index = _distinct(of_step)
+        self.windows = np.ascontiguousarray(of_step[first_with], dtype=np.intp)
+
+
+def _distinct(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where each distinct row stands first, in lexicographic order, and which of them each row is.
+
+    Column by column, rows are numbered by what they have so far: much faster than ``np.unique`` with an axis.
+    """
+    number = np.zeros(len(table), dtype=np.intp)
+    for column in table.T.astype(np.intp):
+        lowest = column.min()
+        number = number * (int(column.max()) - lowest + 1) + (column - lowest)
+        number = np.unique(number, return_inverse=True)[1]
+    return np.unique(number, return_index=True)[1], number
 
 
 class SubsequenceKernel(BaseEstimator):

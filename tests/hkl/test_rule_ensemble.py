@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.optimize import minimize
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -148,6 +148,13 @@ def test_grid_search_over_rows(rng):
     X = rng.integers(0, 2, size=(80, 3))
     search = GridSearchCV(RuleEnsembleHKL(), {"C": [10.0, 1000.0], "beta": [0.5, 2.0]}, cv=2)
     assert search.fit(X, X[:, 0] & X[:, 1]).best_score_ > 0.95
+
+
+def test_grid_search_over_sequences(rng):
+    X = [rng.integers(0, 2, size=(20, 3)) for _ in range(4)]
+    y = [x[:, 0] & x[:, 1] for x in X]
+    search = GridSearchCV(RuleEnsembleHKL(beta=0.5), {"C": [1.0, 1000.0]}, cv=KFold(2)).fit(X, y)
+    assert search.best_params_ == {"C": 1000.0} and search.best_score_ > 0.95
 
 
 def test_other_than_binary_inputs_are_refused():

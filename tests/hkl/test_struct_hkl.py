@@ -12,13 +12,13 @@ from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 from toy_conjunctions import toy_conjunctions
 
-from sklearn_seqlab import LinearChainCRF, StructHKLClassifier
+from sklearn_seqlab import LinearChainCRF, StructHKLClassifier, _parallel
 from sklearn_seqlab.hkl._inner import MarginCuts
 from sklearn_seqlab.hkl._lattice import Lattice, distinct_rows
 from sklearn_seqlab.hkl._norm import HierarchicalNorm
 from sklearn_seqlab.hkl._solver import HKLSolver
 from sklearn_seqlab.inference import PackedChains, margin_violations
-from sklearn_seqlab.objectives import RowLikelihood, RowMargin, RowSequences
+from sklearn_seqlab.objectives import RowLikelihood, RowMargin, RowSequences, _row_losses
 
 TIGHT = {"tol": 1e-7, "max_reweight": 1000}
 
@@ -482,6 +482,22 @@ def test_sparse_input_and_threads_change_no_bit(home):
     thin = StructHKLClassifier(C=50.0, n_jobs=2).fit([sparse.csr_array(x) for x in X], y)
     assert thin.objective_ == model.objective_
     assert_array_equal(thin.coef_.toarray(), model.coef_.toarray())
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"rescaling": "slack"}, {"loss": "log"}], ids=["margin", "slack", "log"]
+)
+def test_threads_that_share_chunks_change_no_bit(options, home, monkeypatch):
+    monkeypatch.setattr(_row_losses, "_STEPS_PER_TASK", 40)  # one sequence a chunk
+    chunks = []
+    run = _parallel.run
+    monkeypatch.setattr(_parallel, "run", lambda *args: chunks.append(len(args[1])) or run(*args))
+    X, y = home
+    one, several = (StructHKLClassifier(C=50.0, n_jobs=n_jobs, **options).fit(X, y) for n_jobs in (1, 3))
+    assert set(chunks) == {6}
+    assert several.objective_ == one.objective_
+    assert_array_equal(several.coef_.toarray(), one.coef_.toarray())
+    assert_array_equal(several.transition_coef_, one.transition_coef_)
 
 
 def test_a_limit_is_reported_with_the_gap(home):
