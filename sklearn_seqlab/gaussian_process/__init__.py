@@ -1,0 +1,5 @@
+"""Gaussian-process sequence labelling: variational, and by sampling."""
+
+from sklearn_seqlab.gaussian_process._gp_sequence_labeler import GPSequenceLabeler
+
+__all__ = ["GPSequenceLabeler"]
