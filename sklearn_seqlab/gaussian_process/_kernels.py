@@ -83,21 +83,26 @@ def distinct_rows(values: Any) -> tuple[Any, np.ndarray]:
 
 def group_columns(values: Any) -> np.ndarray:
     """Numbers (n_features,) of groups of columns that are equal in all rows."""
-    n_features = values.shape[1]
-    if not sparse.issparse(values):
-        _, group = np.unique(values.T, axis=0, return_inverse=True)
-        return group.ravel().astype(np.intp)
-    columns = sparse.csc_array(values)
-    columns.sort_indices()
-    # equal columns have equal sums of products with anything; equal sums are confirmed below
-    probe = np.random.RandomState(0).standard_normal((values.shape[0], 2))
-    marks = columns.T @ probe
-    _, group = np.unique(marks, axis=0, return_inverse=True)
-    group = group.ravel().astype(np.intp)
-    first = np.full(group.max() + 1, n_features, dtype=np.intp)
-    np.minimum.at(first, group, np.arange(n_features))
-    differs = columns != columns[:, first[group]]
-    return group if differs.nnz == 0 else np.arange(n_features)
+    if sparse.issparse(values):
+        columns = sparse.csc_array(values)
+        columns.sort_indices()
+        # equal columns have equal sums of products with anything; equal sums are confirmed below
+        probe = np.random.RandomState(0).standard_normal((values.shape[0], 2))
+        _, group = np.unique(columns.T @ probe, axis=0, return_inverse=True)
+        group, first = _numbered_by_first(group.ravel())
+        return group if (columns != columns[:, first[group]]).nnz == 0 else np.arange(len(group))
+    _, group = np.unique(values.T, axis=0, return_inverse=True)
+    return _numbered_by_first(group.ravel())[0]
+
+
+def _numbered_by_first(group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Groups numbered in the order of their first members, and these."""
+    first = np.full(group.max() + 1, len(group), dtype=np.intp)
+    np.minimum.at(first, group, np.arange(len(group)))
+    order = np.argsort(first)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    return place[group].astype(np.intp), first[order]
 
 
 def merge_columns(values: Any, group: np.ndarray) -> Any:

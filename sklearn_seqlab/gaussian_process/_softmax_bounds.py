@@ -20,7 +20,9 @@ BOUNDS = ("tilted", "jensen", "bohning", "gh")
 
 # Tilts are optimal to this; what is left in the bound is its square. A Newton step more costs little.
 _TILT_TOL, _MAX_NEWTON = 1e-10, 60
-_N_NODES = 64
+_N_NODES = 128
+# Below this variance the derivative of the quadrature is taken by Stein's identity: no division by a small root.
+_SMALL_VARIANCE = 1e-2
 
 
 class BoundValues(NamedTuple):
@@ -83,9 +85,13 @@ class SoftmaxBound:
     def _gh(self, mu: np.ndarray, nu: np.ndarray) -> BoundValues:
         node, weight = np.polynomial.hermite_e.hermegauss(_N_NODES)
         weight = weight / weight.sum()
-        gap = (mu[:, 1] - mu[:, 0])[:, None] + np.sqrt(nu.sum(axis=1))[:, None] * node
+        root = np.sqrt(nu.sum(axis=1))
+        gap = (mu[:, 1] - mu[:, 0])[:, None] + root[:, None] * node
         second = expit(gap)
         p = second @ weight
-        by_variance = 0.5 * ((second * (1.0 - second)) @ weight)
+        stein = 0.5 * ((second * (1.0 - second)) @ weight)
+        # the derivative of the sum itself: with large variances, the better it fits the values that a search compares
+        own = (second @ (node * weight)) / (2.0 * np.maximum(root, _SMALL_VARIANCE**0.5))
+        by_variance = np.where(root**2 > _SMALL_VARIANCE, np.maximum(own, 0.0), stein)
         value = mu[:, 0] + np.logaddexp(0.0, gap) @ weight
         return BoundValues(value, np.column_stack([1.0 - p, p]), np.column_stack([by_variance] * 2))
