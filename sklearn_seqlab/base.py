@@ -136,9 +136,7 @@ class SequenceLabeler(BaseEstimator):
         """Check and pack sequences for a fitted estimator."""
         check_is_fitted(self)
         tags = self.__sklearn_tags__().input_tags
-        batch = pack(
-            X, n_features=self.n_features_in_, allow_nan=tags.allow_nan, accept_sparse=tags.sparse
-        )
+        batch = pack(X, n_features=self.n_features_in_, allow_nan=tags.allow_nan, accept_sparse=tags.sparse)
         _check_feature_names(self, next(iter(X)), reset=False)
         return batch
 

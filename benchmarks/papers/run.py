@@ -13,6 +13,7 @@ import argparse
 
 import boosting
 import durations
+import gaussian
 import gpstruct
 import kitchen
 import noun_phrases
@@ -25,6 +26,7 @@ TABLES = {
     "ua": ua,
     "boosting": boosting,
     "durations": durations,
+    "gaussian": gaussian,
     "gpstruct": gpstruct,
     "kitchen": kitchen,
     "noun_phrases": noun_phrases,
@@ -43,11 +45,13 @@ def main() -> None:
     parser.add_argument(
         "--inputs",
         nargs="+",
-        help="inputs to compute (all; tables ua, gpstruct, kitchen and segments; folds of ocr)",
+        help="inputs to compute (all; tables ua, gaussian, gpstruct, kitchen and segments; folds of ocr)",
     )
     parser.add_argument("--windows", nargs="+", help="windows to compute (all; table ua)")
-    parser.add_argument("--deals", type=int, default=5, help="how many random deals (5; table ua)")
-    parser.add_argument("--first-deal", type=int, default=0, help="deal to begin with (0; table ua)")
+    parser.add_argument("--deals", type=int, default=5, help="how many random deals (5; tables ua, gaussian)")
+    parser.add_argument(
+        "--first-deal", type=int, default=0, help="deal to begin with (0; tables ua, gaussian)"
+    )
     parser.add_argument("--n-jobs", type=int, default=2, help="processes of the grid searches (2)")
     parser.add_argument("--write-only", action="store_true", help="compute nothing")
     options = parser.parse_args()

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import entr, logsumexp, softmax
 
-from sklearn_seqlab.inference import NeighbourScores, PackedChains, Relaxation
 from sklearn_seqlab.gaussian_process._couplings import soft_neighbour_rows
+from sklearn_seqlab.inference import NeighbourScores, PackedChains, Relaxation
 
 __all__ = ["StepScores", "averaged_softmax", "normal_draws"]
 

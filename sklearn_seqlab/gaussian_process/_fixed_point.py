@@ -179,9 +179,7 @@ class FixedPoint:
             if self.value >= value - _ROUNDING * abs(value):
                 break
             length *= 0.5
-            self.state = self.at(
-                old.dual + length * (dual - old.dual), old.lam + length * (lam - old.lam)
-            )
+            self.state = self.at(old.dual + length * (dual - old.dual), old.lam + length * (lam - old.lam))
             self._evaluate()
         else:
             if not self.value >= value:
@@ -194,7 +192,9 @@ class FixedPoint:
     def _update_couplings(self) -> None:
         factor, value = self.couplings, self.value
         assert factor is not None
-        precision = 1.0 / factor.prior + factor.form.collect(self._squares.T @ (2.0 * self.values.by_variance))
+        precision = 1.0 / factor.prior + factor.form.collect(
+            self._squares.T @ (2.0 * self.values.by_variance)
+        )
         gradient = factor.form.collect(self.steps.neighbours.T @ self.pull) - factor.mean / factor.prior
         log_old, length = np.log(factor.variance), 1.0
         for _ in range(_MAX_HALVINGS):

@@ -103,7 +103,6 @@ class FullCovariance:
         )
         return self.point.run(max_iter, tol, callback)
 
-
     @property
     def value(self) -> float:
         """The bound, in nats."""
@@ -129,9 +128,7 @@ class FullCovariance:
         if isinstance(prior, GramPrior):
             return RowModel(self.kernels, self.scales.kernel, self.rows, state.dual, np.array(parts))
         n_own = self._n_own()
-        weights = np.column_stack(
-            [prior.columns(j).T @ state.dual[:, j] for j in range(self.steps.n_labels)]
-        )
+        weights = np.column_stack([prior.columns(j).T @ state.dual[:, j] for j in range(self.steps.n_labels)])
         return FeatureModel(
             self.kernels,
             self.scales.kernel,

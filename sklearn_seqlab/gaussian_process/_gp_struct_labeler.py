@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 from scipy.linalg import cholesky, solve_triangular
-from scipy.special import entr, logsumexp, softmax
+from scipy.special import entr, logsumexp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
@@ -26,18 +25,17 @@ from sklearn_seqlab.gaussian_process._kernels import (
     distinct_rows,
     group_columns,
     is_linear,
-    linear_gram,
     merge_columns,
     read_kernels,
 )
 from sklearn_seqlab.gaussian_process._mcmc_diagnostics import effective_sample_size, split_rhat
+from sklearn_seqlab.gaussian_process._posterior_draws import PosteriorDraws, averaged_marginals
 from sklearn_seqlab.gaussian_process._slice_sampling import (
     ChainLikelihood,
     SampledChain,
     State,
     sample_chain,
 )
-from sklearn_seqlab.inference import PackedChains
 from sklearn_seqlab.sequences import (
     LabelCodes,
     PackedBatch,
@@ -49,8 +47,6 @@ from sklearn_seqlab.sequences import (
 
 __all__ = ["GPStructLabeler"]
 
-# Doubles in the scores of one block of kept states.
-_BLOCK = 2**21
 # A split R-hat above this says that halves of chains disagree.
 _MIXED = 1.1
 
@@ -324,7 +320,7 @@ class GPStructLabeler(SequenceLabeler):
             One array of shape (n_timesteps,) per sequence.
         """
         batch, known = self._pack_known(X, y_observed)
-        proba = np.concatenate([part[0] for part in self._map(batch, known, _marginals)])
+        proba = np.concatenate([part[0] for part in self._map(batch, known, averaged_marginals)])
         if known is not None:
             proba = np.where(known.allowed(), proba, -1.0)
         return batch.unpack(self.classes_[proba.argmax(axis=1)])
@@ -343,7 +339,7 @@ class GPStructLabeler(SequenceLabeler):
             One array of shape (n_timesteps, n_labels) per sequence, columns in the order of ``classes_``.
         """
         batch, known = self._pack_known(X, y_observed)
-        return batch.unpack(np.concatenate([part[0] for part in self._map(batch, known, _marginals)]))
+        return batch.unpack(np.concatenate([part[0] for part in self._map(batch, known, averaged_marginals)]))
 
     def predict_information(self, X: Any, y_observed: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """How uncertain each step is, and how much of that a label there would teach the model.
@@ -360,7 +356,7 @@ class GPStructLabeler(SequenceLabeler):
             under the draws ("BALD").
         """
         batch, known = self._pack_known(X, y_observed)
-        parts = self._map(batch, known, _marginals)
+        parts = self._map(batch, known, averaged_marginals)
         entropy = entr(np.concatenate([part[0] for part in parts])).sum(axis=1)
         information = np.maximum(entropy - np.concatenate([part[1] for part in parts]), 0.0)
         return batch.unpack(entropy), batch.unpack(information)
@@ -381,7 +377,7 @@ class GPStructLabeler(SequenceLabeler):
         """
         batch, known = self._pack_known(X, y_observed)
 
-        def work(draws: _Draws) -> np.ndarray:
+        def work(draws: PosteriorDraws) -> np.ndarray:
             share = draws.shares()
             total = np.zeros((len(draws.index), draws.n_labels, draws.n_labels))
             for k, chains in draws.known_chains():
@@ -436,7 +432,7 @@ class GPStructLabeler(SequenceLabeler):
         chosen = random.randint(len(self.transition_samples_), size=n_samples)
         seeds = random.randint(np.iinfo(np.int32).max, size=batch.n_sequences)
 
-        def work(draws: _Draws) -> np.ndarray:
+        def work(draws: PosteriorDraws) -> np.ndarray:
             codes = np.empty((n_samples, len(draws.index)), dtype=np.intp)
             generator = np.random.RandomState(seeds[draws.first])
             for k, chains in draws.chains():
@@ -457,7 +453,7 @@ class GPStructLabeler(SequenceLabeler):
         """What kept coordinates multiply: features, or kernels with training rows."""
         if not roots:
             return white
-        n_kept, n_rows, n_labels = white.shape
+        _n_kept, _n_rows, n_labels = white.shape
         weights = np.empty_like(white)
         for j in range(n_labels):
             root = roots[j if len(roots) > 1 else 0]
@@ -468,7 +464,7 @@ class GPStructLabeler(SequenceLabeler):
         self,
         batch: PackedBatch,
         known: LabelCodes | None,
-        work: Callable[[_Draws], Any],
+        work: Callable[[PosteriorDraws], Any],
         doubles_per_step: int = 0,
     ) -> list[Any]:
         """``work`` on the scores of each chunk of sequences under all draws, on ``n_jobs`` threads."""
@@ -480,124 +476,11 @@ class GPStructLabeler(SequenceLabeler):
             start, stop = int(batch.offsets[first]), int(batch.offsets[last])
             fits = None if allowed is None else allowed[start:stop]
             offsets = batch.offsets[first : last + 1] - start
-            return work(_Draws(self, batch.values[start:stop], offsets, first, fits))
+            return work(PosteriorDraws(self, batch.values[start:stop], offsets, first, fits))
 
         bounds = _parallel.chunk_bounds(batch.offsets, max(n_labels, doubles_per_step))
         with _parallel.one_blas_thread(), np.errstate(over="ignore", invalid="ignore", under="ignore"):
             return _parallel.run(task, bounds, self.n_jobs)
-
-    def _features(self, values: Any) -> list[Any]:
-        """What the weights of each kernel multiply at new steps."""
-        if isinstance(self.kernel_, str):
-            return [merge_columns(values, self.feature_group_)]
-        return [kernel(values, self.X_train_) for kernel in self.kernel_]
-
-    def _noise_root(self, values: Any, features: Any, k: int) -> np.ndarray:
-        """Root of the covariance, for a prior variance of one, of what a draw leaves open at new steps."""
-        if isinstance(self.kernel_, str):
-            merged = features.toarray() if sparse.issparse(features) else features
-            open_ = linear_gram(values, values) - (merged * np.bincount(self.feature_group_)) @ merged.T
-        else:
-            seen = solve_triangular(self.gram_root_[k], features.T, lower=True)
-            open_ = self.kernel_[k](values) - seen.T @ seen
-        spread, vectors = np.linalg.eigh(open_)
-        return vectors * np.sqrt(np.maximum(spread, 0.0))
-
-
-class _Draws:
-    """Chains of some sequences under every kept draw."""
-
-    def __init__(
-        self, model: GPStructLabeler, values: Any, offsets: np.ndarray, first: int, allowed: np.ndarray | None
-    ):
-        self.offsets, self.first, self.allowed = offsets, first, allowed
-        self.model, self.values = model, values
-        self.features = model._features(values)
-        self.n_kept, _, self.n_labels = model.weight_samples_.shape
-        self.index = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-
-    def chains(self) -> Any:
-        """``(number, chains)`` of all draws."""
-        n_rows, model = len(self.index), self.model
-        size = max(1, _BLOCK // max(1, n_rows * self.n_labels))
-        noise = self._noise() if model.latent == "sample" else None
-        for start in range(0, self.n_kept, size):
-            weights = model.weight_samples_[start : start + size]
-            unary = np.empty((len(weights), n_rows, self.n_labels))
-            if len(self.features) == 1:
-                columns = np.ascontiguousarray(weights.transpose(1, 0, 2)).reshape(weights.shape[1], -1)
-                product = (self.features[0] @ columns).reshape(n_rows, len(weights), self.n_labels)
-                unary[:] = product.transpose(1, 0, 2)
-            else:
-                for j, features in enumerate(self.features):
-                    unary[:, :, j] = weights[:, :, j] @ features.T
-            for k in range(len(weights)):
-                number = start + k
-                if noise is not None:
-                    unary[k] += np.sqrt(model.variance_samples_[number, 0]) * noise(number)
-                scores = PackedChains(
-                    np.ascontiguousarray(unary[k]), model.transition_samples_[number], self.offsets, self.first
-                )
-                scores.raise_if_overflown()
-                yield number, scores
-
-    def known_chains(self) -> Any:
-        for number, chains in self.chains():
-            yield number, chains if self.allowed is None else chains.narrowed(self.allowed)
-
-    def log_fits(self) -> np.ndarray:
-        """Log-probability (n_kept, n_sequences) of what is known, under each draw."""
-        found = np.zeros((self.n_kept, len(self.offsets) - 1))
-        if self.allowed is None:
-            return found
-        for number, chains in self.chains():
-            fits = chains.narrowed(self.allowed).log_partition()
-            found[number] = np.minimum(fits - chains.log_partition(), 0.0)
-        return found
-
-    def shares(self) -> np.ndarray:
-        """Weight (n_kept, n_sequences) of each draw given what is known."""
-        return softmax(self.log_fits(), axis=0)
-
-    def _noise(self) -> Callable[[int], np.ndarray]:
-        """Draws of what is left open, the same for a sequence whatever stands beside it."""
-        roots: list[list[np.ndarray]] = []
-        for start, stop in pairwise(self.offsets):
-            rows = self.values[start:stop]
-            roots.append(
-                [
-                    self.model._noise_root(rows, features[start:stop], k)
-                    for k, features in enumerate(self.features)
-                ]
-            )
-
-        def draw(number: int) -> np.ndarray:
-            parts = []
-            for sequence in roots:
-                random = np.random.RandomState((self.model._seed + number) % 2**32)
-                white = random.standard_normal((len(sequence[0]), self.n_labels))
-                parts.append(
-                    sequence[0] @ white
-                    if len(sequence) == 1
-                    else np.column_stack([root @ white[:, j] for j, root in enumerate(sequence)])
-                )
-            return np.concatenate(parts)
-
-        return draw
-
-
-def _marginals(draws: _Draws) -> tuple[np.ndarray, np.ndarray]:
-    """Averaged marginals (n_rows, n_labels), and the averaged entropy of each step (n_rows,)."""
-    share = draws.shares()
-    proba = np.zeros((len(draws.index), draws.n_labels))
-    entropy = np.zeros(len(proba))
-    for k, chains in draws.known_chains():
-        log_z, node, _ = chains.forward_backward()
-        chains.raise_if_infeasible(log_z)
-        weight = share[k][draws.index]
-        proba += weight[:, None] * node
-        entropy += weight * entr(node).sum(axis=1)
-    return np.clip(proba, 0.0, 1.0), entropy
 
 
 def _weight_prior(values: Any, group: np.ndarray, n_labels: int) -> Callable[[np.random.RandomState], State]:

@@ -55,7 +55,7 @@ class MeanFieldBound:
     starts, with the variances that the curvature there gives.
     """
 
-    l1 = None
+    l1: np.ndarray | None = None
 
     def __init__(
         self,
@@ -269,9 +269,7 @@ class MeanField:
     def model(self) -> MeanFieldModel:
         """What predicts."""
         assert self.moments is not None
-        return MeanFieldModel(
-            None, self.scales.kernel, self.group, self.moments.mean, self.moments.variance
-        )
+        return MeanFieldModel(None, self.scales.kernel, self.group, self.moments.mean, self.moments.variance)
 
     def couplings(self) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances of the tables, (n_lags, n_labels, n_labels)."""

@@ -1,9 +1,9 @@
 """Gaussian priors of the scores of rows, and what they become under normal factors on each row.
 
-A posterior of one label is ``m = K @ al`` and ``V = (K**-1 + diag(lam))**-1``, never with an inverse of ``K``, which may
-be singular. ``GramPrior`` holds ``K``; ``FeaturePrior`` holds ``F`` with ``K = F @ F.T`` where there are fewer columns
-than rows. Both speak in vectors over rows, so that one fixed point serves exact Gaussian processes, linear models and
-inducing points.
+A posterior of one label is ``m = K @ al`` and ``V = (K**-1 + diag(lam))**-1``, never with an inverse of ``K``, which
+may be singular. ``GramPrior`` holds ``K``; ``FeaturePrior`` holds ``F`` with ``K = F @ F.T`` where there are fewer
+columns than rows. Both speak in vectors over rows, so that one fixed point serves exact Gaussian processes, linear
+models and inducing points.
 """
 
 from __future__ import annotations

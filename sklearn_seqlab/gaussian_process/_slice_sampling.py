@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -211,21 +212,16 @@ def sample_chain(
     logs = centre.copy()
     chain = SampledChain()
 
-    def evaluate(unary: np.ndarray, transition: np.ndarray, logs: np.ndarray) -> float:
+    def evaluate(logs: np.ndarray, unary: np.ndarray, transition: np.ndarray) -> float:
         roots = np.exp(0.5 * logs)
         return likelihood(roots[0] * unary, roots[1] * transition)
 
     try:
         state = State(*(np.zeros_like(part) for part in draw_prior(random)))
-        value = evaluate(state.unary, state.transition, logs)
+        value = evaluate(logs, state.unary, state.transition)
         for step in range(n_steps):
-            held = logs
             state, value, count = elliptical_move(
-                state,
-                value,
-                lambda unary, transition, held=held: evaluate(unary, transition, held),
-                draw_prior(random),
-                random,
+                state, value, partial(evaluate, logs), draw_prior(random), random
             )
             chain.n_evaluations += count
             for k in range(2 if learn_variances else 0):
@@ -234,7 +230,7 @@ def sample_chain(
                 def density(x: float, k: int = k, here: np.ndarray = here, fixed: State = fixed) -> float:
                     moved = here.copy()
                     moved[k] = x
-                    return evaluate(fixed.unary, fixed.transition, moved) - 0.5 * (x - centre[k]) ** 2
+                    return evaluate(moved, fixed.unary, fixed.transition) - 0.5 * (x - centre[k]) ** 2
 
                 start = value - 0.5 * (here[k] - centre[k]) ** 2
                 x, found, count = slice_move(float(here[k]), start, density, random)

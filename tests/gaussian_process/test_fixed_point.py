@@ -143,11 +143,13 @@ def test_other_worked_optima():
     assert_allclose(solved("jensen", "factored", gram=linear).value, -11.0961835013, atol=1e-8)
 
 
-def importance_sampled_evidence(missing=(), n_draws=400_000):
+def importance_sampled_evidence(missing=(), n_draws=100_000):
     """log of the pseudo-evidence and its standard error, by draws from the prior."""
     steps, known = labelled_steps(missing=missing)
     gram = squared_exponential(rows())[np.ix_(known, known)]
-    root = np.linalg.cholesky(gram + (steps.neighbours @ steps.neighbours.T).toarray() + 1e-10 * np.eye(len(known)))
+    root = np.linalg.cholesky(
+        gram + (steps.neighbours @ steps.neighbours.T).toarray() + 1e-10 * np.eye(len(known))
+    )
     random = np.random.default_rng(0)
     log_p = np.empty(n_draws)
     for start in range(0, n_draws, 50_000):
@@ -204,9 +206,7 @@ def test_duplicate_rows_are_one():
     y = np.concatenate([codes(), [0, 1], [2]])
     contexts = sparse.csr_array(np.zeros((10, 0)))
     steps = LabelledSteps(y, np.linspace(0.5, 2, 10), contexts, 3)
-    apart = FixedPoint(
-        GramPrior([squared_exponential(X)], 3), steps, "tilted", index=np.arange(10)
-    )
+    apart = FixedPoint(GramPrior([squared_exponential(X)], 3), steps, "tilted", index=np.arange(10))
     apart.run(**TIGHT)
     distinct, index = distinct_rows(X)
     assert len(distinct) == 7
@@ -251,7 +251,9 @@ def test_linear_features_and_mean_field():
 
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize(
-    "values", [rows(), (rows() > 0).astype(float), sparse.csr_array(rows())], ids=["dense", "binary", "sparse"]
+    "values",
+    [rows(), (rows() > 0).astype(float), sparse.csr_array(rows())],
+    ids=["dense", "binary", "sparse"],
 )
 def test_mean_field_gradient(values, tied, rng):
     steps, _ = labelled_steps()
@@ -263,7 +265,8 @@ def test_mean_field_gradient(values, tied, rng):
         _, gradient = problem.value_and_gradient(coef)
         h = 1e-5
         numeric = [
-            (problem.value_and_gradient(coef + step)[0] - problem.value_and_gradient(coef - step)[0]) / (2 * h)
+            (problem.value_and_gradient(coef + step)[0] - problem.value_and_gradient(coef - step)[0])
+            / (2 * h)
             for step in h * np.eye(problem.n_coef)
         ]
         assert_allclose(gradient, numeric, atol=1e-7)
@@ -301,7 +304,9 @@ def test_tied_couplings_are_a_restriction():
 @pytest.mark.parametrize("inducing", [None, 4])
 def test_gradients_by_hyper_parameters(joint, inducing):
     options = {} if inducing is None else {"inducing": rows()[:inducing]}
-    found = full_covariance(joint, kernels=[RBF(0.8) + WhiteKernel(0.1)] if inducing is None else [RBF(0.8)], **options)
+    found = full_covariance(
+        joint, kernels=[RBF(0.8) + WhiteKernel(0.1)] if inducing is None else [RBF(0.8)], **options
+    )
     by_scale, by_theta = found.gradient()
     h = 1e-4
 
@@ -312,7 +317,8 @@ def test_gradients_by_hyper_parameters(joint, inducing):
 
     theta = found.kernels[0].theta
     numeric = [
-        (value(theta + step, [0, 0]) - value(theta - step, [0, 0])) / (2 * h) for step in h * np.eye(len(theta))
+        (value(theta + step, [0, 0]) - value(theta - step, [0, 0])) / (2 * h)
+        for step in h * np.eye(len(theta))
     ]
     assert_allclose(by_theta, numeric, atol=1e-6)
     numeric = [(value(theta, step) - value(theta, -step)) / (2 * h) for step in h * np.eye(2)]
