@@ -5,6 +5,8 @@
     python benchmarks/conll2000.py accuracy    F1 with weights for observed pairs and for all pairs
     python benchmarks/conll2000.py margins     CPU seconds to an F1 of 93.3 by perceptrons and margins, beside the
                                                averaged perceptron and passive-aggressive updates of CRFsuite
+    python benchmarks/conll2000.py gaussian    F1, wall seconds and peak memory of Gaussian processes by mean field,
+                                               beside a LinearChainCRF with weights for observed pairs
 
 Needs the extra `benchmarks`. Data is looked up as the fetchers do.
 """
@@ -25,7 +27,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_seqlab import LinearChainCRF, StructuredPerceptron, StructuredSVM
+from sklearn_seqlab import GPSequenceLabeler, LinearChainCRF, StructuredPerceptron, StructuredSVM
 from sklearn_seqlab._parallel import one_blas_thread
 from sklearn_seqlab.datasets import fetch_conll2000, fetch_crfpp
 from sklearn_seqlab.feature_extraction import FeatureTemplates
@@ -119,6 +121,35 @@ def accuracy(weights: list[str], n_jobs: int) -> None:
         )
 
 
+def gaussian(dependencies: tuple[int, ...], n_jobs: int) -> None:
+    import resource
+
+    print_versions("sklearn_seqlab", "numpy", "scipy")
+    X, y, X_test, y_test = features()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    start = time.perf_counter()
+    model = GPSequenceLabeler(dependencies=dependencies, inference="meanfield", n_jobs=n_jobs).fit(X, y)
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    settled = model.relaxation_report(X_test).converged.mean()
+    print(
+        f"GPSequenceLabeler, dependencies {dependencies}: fit {seconds:.0f} s wall, {model.n_iter_} iterations, "
+        f"bound {model.lower_bound_:.2f} nats, {len(model.group_mean_):,} of {X[0].shape[1]:,} columns differ, peak "
+        f"{peak:.1f} GiB ({before:.1f} before), {100 * settled:.1f} % of the test sentences settle",
+        flush=True,
+    )
+    for decode in ("rns", "chain"):
+        y_pred = model.set_params(decode=decode).predict(X_test)
+        f1, share = segment_f1_score(y_test, y_pred, scheme="conll"), micro_accuracy_score(y_test, y_pred)
+        print(f"  decode={decode}: F1 {100 * f1:.2f}, token accuracy {100 * share:.2f} %", flush=True)
+    del model
+    start = time.perf_counter()
+    crf = LinearChainCRF(C=0.5, restrict_features=True, n_jobs=n_jobs).fit(X, y)
+    seconds, y_pred = time.perf_counter() - start, crf.predict(X_test)
+    f1, share = segment_f1_score(y_test, y_pred, scheme="conll"), micro_accuracy_score(y_test, y_pred)
+    print(f"LinearChainCRF: fit {seconds:.0f} s wall, F1 {100 * f1:.2f}, token accuracy {100 * share:.2f} %")
+
+
 def margins(
     names: list[str] | None, goal: float = 93.3, passes: tuple[int, ...] = (1, 2, 3, 5, 8, 13, 20)
 ) -> None:
@@ -172,7 +203,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["cost", "accuracy", "margins"])
+    parser.add_argument("what", choices=["cost", "accuracy", "margins", "gaussian"])
+    parser.add_argument("--dependencies", nargs="*", type=int, default=[-1, 1], help="of gaussian")
     parser.add_argument("--weights", nargs="+", choices=["observed", "all"], default=["observed", "all"])
     parser.add_argument("--rows", nargs="+", help="rows of margins to compute (all)")
     parser.add_argument("--repeats", type=int, default=3)
@@ -180,6 +212,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.what == "cost":
         cost(options.repeats)
+    elif options.what == "gaussian":
+        gaussian(tuple(options.dependencies), options.n_jobs)
     elif options.what == "margins":
         margins(options.rows)
     else:

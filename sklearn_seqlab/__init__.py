@@ -2,6 +2,7 @@
 
 from sklearn_seqlab._version import __version__
 from sklearn_seqlab.crf import BoostedCRF, CRFFeatureInduction, DynamicCRF, LinearChainCRF, SemiCRF
+from sklearn_seqlab.gaussian_process import GPSequenceLabeler, GPStructLabeler
 from sklearn_seqlab.hierarchical import HSCRFClassifier
 from sklearn_seqlab.hkl import RuleEnsembleHKL, StructHKLClassifier
 from sklearn_seqlab.hmm import GreedyInductionHMM, HMMClassifier, RuleHMM
@@ -12,6 +13,8 @@ __all__ = [
     "BoostedCRF",
     "CRFFeatureInduction",
     "DynamicCRF",
+    "GPSequenceLabeler",
+    "GPStructLabeler",
     "GreedyInductionHMM",
     "HMMClassifier",
     "HSCRFClassifier",

@@ -74,6 +74,8 @@ class SequenceTags(Tags):
         ``fit`` holds sequences out to judge by, so that it needs two or more.
     keeps_rows : bool
         The fitted estimator holds copies of training rows, as kernel models must.
+    fixed_units : bool
+        Parameters such as a kernel's length scale are in the units of the inputs: other units are other data.
     """
 
     regularisation: str | None = None
@@ -89,6 +91,7 @@ class SequenceTags(Tags):
     online: bool = False
     holds_out: bool = False
     keeps_rows: bool = False
+    fixed_units: bool = False
 
 
 def input_names(model: Any) -> list[str]:
@@ -132,8 +135,8 @@ class SequenceLabeler(BaseEstimator):
     def _pack(self, X: Any) -> PackedBatch:
         """Check and pack sequences for a fitted estimator."""
         check_is_fitted(self)
-        allow_nan = self.__sklearn_tags__().input_tags.allow_nan
-        batch = pack(X, n_features=self.n_features_in_, allow_nan=allow_nan)
+        tags = self.__sklearn_tags__().input_tags
+        batch = pack(X, n_features=self.n_features_in_, allow_nan=tags.allow_nan, accept_sparse=tags.sparse)
         _check_feature_names(self, next(iter(X)), reset=False)
         return batch
 

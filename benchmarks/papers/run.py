@@ -13,6 +13,7 @@ import argparse
 
 import boosting
 import durations
+import gaussian
 import gpstruct
 import kitchen
 import mit
@@ -28,6 +29,7 @@ TABLES = {
     "ua": ua,
     "boosting": boosting,
     "durations": durations,
+    "gaussian": gaussian,
     "gpstruct": gpstruct,
     "kitchen": kitchen,
     "mit": mit,
@@ -49,7 +51,7 @@ def main() -> None:
     parser.add_argument(
         "--inputs",
         nargs="+",
-        help="inputs to compute (all; tables ua, gpstruct, kitchen and segments; folds of ocr)",
+        help="inputs to compute (all; tables ua, gaussian, gpstruct, kitchen and segments; folds of ocr)",
     )
     parser.add_argument("--windows", nargs="+", help="windows to compute (all; table ua)")
     parser.add_argument("--deals", type=int, default=5, help="how many random deals or random states (5)")

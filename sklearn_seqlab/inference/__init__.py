@@ -14,6 +14,7 @@ except ImportError as error:  # the compiled kernels are missing, or were built 
 from sklearn_seqlab.inference._subsequence import subsequence_kernel
 from sklearn_seqlab.inference.chain import ChainScores
 from sklearn_seqlab.inference.hierarchy import HierarchyScores
+from sklearn_seqlab.inference.neighbour_relaxation import NeighbourScores, Relaxation
 from sklearn_seqlab.inference.online_chain import OnlineChain
 from sklearn_seqlab.inference.packed_chains import PackedChains
 from sklearn_seqlab.inference.packed_grids import PackedGrids
@@ -31,11 +32,13 @@ from sklearn_seqlab.inference.violations import (
 __all__ = [
     "ChainScores",
     "HierarchyScores",
+    "NeighbourScores",
     "NestedSegments",
     "OnlineChain",
     "PackedChains",
     "PackedGrids",
     "PackedStacks",
+    "Relaxation",
     "SegmentScores",
     "StackLayout",
     "Violations",

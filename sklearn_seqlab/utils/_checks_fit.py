@@ -270,7 +270,7 @@ def check_score_is_micro_accuracy(estimator: Any) -> None:
     assert model.score(X, hidden) == expected, "score counts steps without a label."
 
 
-@check(lambda estimator: not get_tags(estimator).input_tags.categorical)
+@check(lambda estimator: not (get_tags(estimator).input_tags.categorical or get_tags(estimator).fixed_units))
 def check_scale_of_features_does_not_matter(estimator: Any) -> None:
     X, y = make_check_data(estimator, n_sequences=15)
     expected = fresh(estimator).fit(X, y).score(X, y)

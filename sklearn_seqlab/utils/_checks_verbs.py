@@ -116,7 +116,7 @@ def check_probabilities_are_marginals(estimator: Any) -> None:
     assert_close(list(model.predict_proba([x])), [expected], message)
 
 
-@check(has("likelihood"))
+@check(has("likelihood"), has_parameter("decoding"))
 def check_map_decoding_is_most_probable(estimator: Any) -> None:
     model, _, _ = fitted(estimator, decoding="map")
     x, codes, p = _enumerated(model)

@@ -9,6 +9,7 @@ from nearest_mean import NearestMean, NearestMeanLevels
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import SkipTestWarning
+from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
@@ -16,6 +17,8 @@ from sklearn_seqlab import (
     BoostedCRF,
     CRFFeatureInduction,
     DynamicCRF,
+    GPSequenceLabeler,
+    GPStructLabeler,
     GreedyInductionHMM,
     HMMClassifier,
     HSCRFClassifier,
@@ -136,6 +139,28 @@ CONFIGURATIONS = {
         C=100.0, rescaling="slack", negations=True, missing="error", rho=2.0, beta=0.5, warm_start=True
     ),
     "optimal rules, likelihood": StructHKLClassifier(C=100.0, loss="log", n_thresholds=2),
+    "gaussian processes": GPSequenceLabeler(),
+    "gaussian processes, mean field": GPSequenceLabeler(
+        "linear",
+        (-2, -1, 1, 2),
+        inference="meanfield",
+        decode="chain",
+        missing="impute",
+        warm_start=True,
+    ),
+    "gaussian processes, published": GPSequenceLabeler(
+        RBF(), (-1,), bound="jensen", posterior="factored", decode="viterbi"
+    ),
+    "gaussian processes, inducing rows": GPSequenceLabeler(
+        RBF(), inference="sparse", n_inducing=12, tied=True, update_order="sequential", missing="raise"
+    ),
+    "gaussian processes, stacked": GPSequenceLabeler(
+        neighbours="stacked", bound="bohning", inference="meanfield"
+    ),
+    "gaussian processes, sampled": GPStructLabeler(n_samples=24, thin=4),
+    "gaussian processes, sampled scores": GPStructLabeler(
+        RBF(), n_samples=20, thin=5, n_chains=2, latent="sample", hyper="slice"
+    ),
     "minimal": NearestMean(),
     "two levels": NearestMeanLevels(),
 }

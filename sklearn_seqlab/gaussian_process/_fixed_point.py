@@ -1,0 +1,237 @@
+"""Variational inference with a full covariance per label: the natural-gradient fixed point.
+
+The scores of a label are normal, ``q(f) = N(K @ al, (K**-1 + diag(lam))**-1)``, so ``(al, lam)``, two numbers per row
+and label, are the whole state. A sweep sets ``lam`` to the curvature of the bound and solves for ``al`` (a natural
+gradient step of length one) for all labels side by side, and halves the step while the lower bound would fall; since
+``V * V`` is positive semidefinite, the direction always ascends. Couplings are part of the prior ("joint"), or normal
+factors of their own beside it ("factored", the published form).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from sklearn_seqlab import _parallel
+from sklearn_seqlab.gaussian_process._couplings import CouplingForm
+from sklearn_seqlab.gaussian_process._priors import FeaturePrior, GramPrior
+from sklearn_seqlab.gaussian_process._softmax_bounds import SoftmaxBound
+from sklearn_seqlab.solvers import SolverOutcome
+
+__all__ = ["CouplingFactor", "FixedPoint", "LabelledSteps", "ScoreState"]
+
+_MAX_HALVINGS, _COUPLING_ROUNDS = 12, 4
+# A bound that falls by no more than this share has not fallen.
+_ROUNDING = 1e-14
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledSteps:
+    """The time steps to learn from.
+
+    Attributes
+    ----------
+    codes : ndarray of shape (n_steps,)
+        Labels, at least 0.
+    weight : ndarray of shape (n_steps,)
+        Above 0.
+    neighbours : csr_array of shape (n_steps, n_lags * n_labels)
+        Which labels stand around a step, or how probable they are.
+    n_labels : int
+    """
+
+    codes: np.ndarray
+    weight: np.ndarray
+    neighbours: sparse.csr_array
+    n_labels: int
+
+    def indicators(self) -> np.ndarray:
+        """(n_steps, n_labels)"""
+        return np.eye(self.n_labels)[self.codes]
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreState:
+    """``q`` of the scores of rows: duals and precisions, and what follows from them."""
+
+    dual: np.ndarray
+    lam: np.ndarray
+    mean: np.ndarray
+    variance: np.ndarray
+    log_det: np.ndarray
+
+    def evidence(self) -> float:
+        """Minus the divergence from the prior, in nats."""
+        by_label = (self.lam * self.variance).sum(axis=0) - (self.dual * self.mean).sum(axis=0) + self.log_det
+        return 0.5 * float(by_label.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class CouplingFactor:
+    """``q`` of the free entries of the coupling tables: independent normals."""
+
+    form: CouplingForm
+    prior: float
+    mean: np.ndarray
+    variance: np.ndarray
+
+    @classmethod
+    def at_prior(cls, form: CouplingForm, prior: float) -> CouplingFactor:
+        return cls(form, prior, np.zeros(form.shape), np.full(form.shape, prior))
+
+    def evidence(self) -> float:
+        ratio = self.variance / self.prior
+        return 0.5 * float((np.log(ratio) - ratio - self.mean**2 / self.prior + 1.0).sum())
+
+
+class FixedPoint:
+    """Ascent of the lower bound of one model.
+
+    Parameters
+    ----------
+    prior : GramPrior or FeaturePrior
+    steps : LabelledSteps
+    bound : str
+        See :class:`SoftmaxBound`.
+    index : ndarray of shape (n_steps,)
+        The row of the prior that each step has; steps with equal scores share one.
+    couplings : CouplingFactor or None
+        Where to start from; None if they are part of the prior.
+    residual : ndarray of shape (n_rows, 1) or (n_rows, n_labels), default=0.0
+        Prior variance that the prior's features leave out.
+    n_jobs : int or None
+        Threads over labels.
+
+    Attributes
+    ----------
+    state : ScoreState
+    couplings : CouplingFactor or None
+    value : float
+        The lower bound, in nats, constants included.
+    history : list of float
+    """
+
+    def __init__(
+        self,
+        prior: GramPrior | FeaturePrior,
+        steps: LabelledSteps,
+        bound: str,
+        *,
+        index: np.ndarray,
+        couplings: CouplingFactor | None = None,
+        residual: Any = 0.0,
+        start: tuple[np.ndarray, np.ndarray] | None = None,
+        n_jobs: int | None = None,
+    ):
+        self.prior, self.steps, self.bound = prior, steps, SoftmaxBound(bound)
+        self.index, self.couplings, self.residual, self.n_jobs = index, couplings, residual, n_jobs
+        self._squares = steps.neighbours.power(2)
+        self._indicators = steps.indicators()
+        shape = (len(index), prior.n_rows)
+        of_row = (np.ones(len(index)), (np.arange(len(index)), index))
+        identity = len(index) == prior.n_rows and np.array_equal(index, np.arange(len(index)))
+        self._gather = None if identity else sparse.csr_array(sparse.csr_array(of_row, shape=shape).T)
+        if start is None:
+            lam = np.repeat(self._by_row(steps.weight)[:, None], steps.n_labels, axis=1) / steps.n_labels
+            start = np.zeros((prior.n_rows, steps.n_labels)), lam
+        self.state = self.at(*start)
+        self._evaluate()
+        self.history = [self.value]
+
+    def at(self, dual: np.ndarray, lam: np.ndarray) -> ScoreState:
+        """The state of given duals and precisions, (n_rows, n_labels) each."""
+        found = self._run(lambda j: self.prior.posterior(j, lam[:, j]))
+        return self._state(dual, lam, found)
+
+    def run(self, max_iter: int, tol: float, callback: Any = None) -> SolverOutcome:
+        """Sweep until the bound rises by less than ``tol`` of itself."""
+        outcome = SolverOutcome(np.zeros(0), -self.value, 0, False, "max_iter was reached", self.history)
+        try:
+            while outcome.n_iter < max_iter:
+                before = self.value
+                self.sweep()
+                outcome.n_iter += 1
+                self.history.append(self.value)
+                if callback is not None:
+                    callback(outcome.n_iter, self.value)
+                if abs(self.value - before) <= tol * abs(self.value):
+                    outcome.converged, outcome.message = True, "the lower bound no longer rose"
+                    break
+        except KeyboardInterrupt:
+            outcome.interrupted, outcome.message = True, "interrupted"
+        outcome.value = -self.value
+        return outcome
+
+    def sweep(self) -> None:
+        """One step of all labels, then a few of the couplings."""
+        old, values, value = self.state, self.values, self.value
+        lam = self._by_row(2.0 * values.by_variance)
+        b = lam * old.mean + self._by_row(self.pull)
+        found = self._run(lambda j: self.prior.posterior(j, lam[:, j], b[:, j]))
+        dual = np.column_stack([part.dual for part in found])
+        self.state = self._state(dual, lam, found)
+        self._evaluate()
+        length = 1.0
+        for _ in range(_MAX_HALVINGS):
+            if self.value >= value - _ROUNDING * abs(value):
+                break
+            length *= 0.5
+            self.state = self.at(old.dual + length * (dual - old.dual), old.lam + length * (lam - old.lam))
+            self._evaluate()
+        else:
+            if not self.value >= value:
+                self.state = old
+                self._evaluate()
+        if self.couplings is not None:
+            for _ in range(_COUPLING_ROUNDS):
+                self._update_couplings()
+
+    def _update_couplings(self) -> None:
+        factor, value = self.couplings, self.value
+        assert factor is not None
+        precision = 1.0 / factor.prior + factor.form.collect(
+            self._squares.T @ (2.0 * self.values.by_variance)
+        )
+        gradient = factor.form.collect(self.steps.neighbours.T @ self.pull) - factor.mean / factor.prior
+        log_old, length = np.log(factor.variance), 1.0
+        for _ in range(_MAX_HALVINGS):
+            variance = np.exp(log_old + length * (-np.log(precision) - log_old))
+            mean = factor.mean + length * gradient * variance
+            self.couplings = CouplingFactor(factor.form, factor.prior, mean, variance)
+            self._evaluate()
+            if self.value >= value - _ROUNDING * abs(value):
+                return
+            length *= 0.5
+        self.couplings = factor
+        self._evaluate()
+
+    def _evaluate(self) -> None:
+        """The bound at the current state, and how the data pulls at it."""
+        mean, variance = self.state.mean[self.index], self.state.variance + self.residual
+        variance = variance[self.index]
+        evidence = self.state.evidence()
+        if self.couplings is not None:
+            form = self.couplings.form
+            mean = mean + self.steps.neighbours @ form.expand(self.couplings.mean)
+            variance = variance + self._squares @ form.expand(self.couplings.variance)
+            evidence += self.couplings.evidence()
+        weight = self.steps.weight
+        values = self.bound(mean, variance)
+        own = mean[np.arange(len(mean)), self.steps.codes]
+        self.value = float(weight @ (own - values.value)) + evidence
+        self.pull = weight[:, None] * (self._indicators - values.by_mean)
+        self.values = values._replace(by_variance=weight[:, None] * values.by_variance)
+
+    def _state(self, dual: np.ndarray, lam: np.ndarray, found: list[Any]) -> ScoreState:
+        variance = np.column_stack([part.variance for part in found])
+        log_det = np.array([part.log_det for part in found])
+        return ScoreState(dual, lam, self.prior.mean(dual), variance, log_det)
+
+    def _by_row(self, by_step: np.ndarray) -> np.ndarray:
+        return by_step if self._gather is None else self._gather @ by_step
+
+    def _run(self, function: Any) -> list[Any]:
+        return _parallel.run(function, range(self.steps.n_labels), self.n_jobs)
