@@ -61,6 +61,7 @@ ROWS: dict[str, tuple[Any, dict[str, list[Any]], list[str]]] = {
     ),
     "LinearChainCRF": (LinearChainCRF(), {"C": STRENGTHS}, ["marginal"]),
     "HMMClassifier": (HMMClassifier(emission="bernoulli"), {"alpha": SMOOTHING}, ["marginal"]),
+    "HMMClassifier, alpha = 1": (HMMClassifier(emission="bernoulli"), {"alpha": [1.0]}, []),
     "GreedyInductionHMM": (
         GreedyInductionHMM(validation_fraction=3, random_state=0),
         {"alpha": [0.1, 1.0, 10.0]},

@@ -28,10 +28,10 @@ from sklearn_seqlab.crf._boosting_steps import (
     summed,
 )
 from sklearn_seqlab.crf._held_out import held_out_split
+from sklearn_seqlab.crf._staged import StagedPredictions
 from sklearn_seqlab.crf._tree_boosting import HeldOutTrees, TreeOutcome, TreeParameters, boost_trees
 from sklearn_seqlab.crf._trees import all_scores, tree_inputs, tree_names
 from sklearn_seqlab.inference import PackedChains
-from sklearn_seqlab.metrics import micro_accuracy_score
 from sklearn_seqlab.objectives import (
     FEATURE_SETS,
     ChainBoosting,
@@ -63,7 +63,7 @@ _OF_FEATURES = ("coef_", "intercept_", "edge_coef_", "transition_features_", "st
 _OF_TREES = ("trees_", "step_sizes_", "move_path_")
 
 
-class BoostedCRF(LinearChainLabeler, ProbabilisticChainLabeler):
+class BoostedCRF(StagedPredictions, LinearChainLabeler, ProbabilisticChainLabeler):
     """Linear-chain conditional random field that is boosted: feature by feature, and so with few of them.
 
     Each round changes the weights of the features that promise to lower the loss most. A feature is an input times the
@@ -574,25 +574,13 @@ class BoostedCRF(LinearChainLabeler, ProbabilisticChainLabeler):
         names = np.array(tree_names(input_names(self), before, after, previous), dtype=str)
         return names if features is None else names[np.asarray(features)]
 
-    def staged_predict(self, X: Any, y_observed: Any = None) -> Iterator[np.ndarray]:
-        """Labels after each round.
-
-        Parameters
-        ----------
-        X, y_observed
-            As in :meth:`predict`.
-
-        Yields
-        ------
-        y : object ndarray of shape (n_sequences,)
-        """
-        check_is_fitted(self)
+    def _as_of_each_round(self) -> Iterator[BoostedCRF]:
         staged = copy(self)
         if self.weak_learner == "tree":
             for n_rounds in range(1, self.n_iter_ + 1):
                 staged.trees_ = self.trees_[:n_rounds]
                 staged._set_moves(self.move_path_[n_rounds])
-                yield staged.predict(X, y_observed)
+                yield staged
             return
         coef = np.zeros(self.n_boosting_features_)
         n_inputs = self.coef_.shape[1]
@@ -600,12 +588,7 @@ class BoostedCRF(LinearChainLabeler, ProbabilisticChainLabeler):
             of_round = self.steps_[self.steps_["round"] == number]
             coef[of_round["feature"]] += of_round["amount"]
             staged._set_weights(coef, self.classes_, n_inputs)
-            yield staged.predict(X, y_observed)
-
-    def staged_score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Iterator[float]:
-        """Micro accuracy after each round; parameters as in :meth:`score`."""
-        for predicted in self.staged_predict(X):
-            yield micro_accuracy_score(y, predicted, sample_weight=sample_weight)
+            yield staged
 
     def transition_graph(self, threshold: float = 0.0) -> np.ndarray:
         """Which label may follow which, by the weights of moves: impossible moves get large negative ones.

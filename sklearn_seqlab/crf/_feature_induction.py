@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from sklearn_seqlab import _parallel
 from sklearn_seqlab._chain_labeler import ChainSource, LinearChainLabeler, ProbabilisticChainLabeler
@@ -30,6 +29,7 @@ from sklearn_seqlab._sklearn_private import Interval, StrOptions, _fit_context
 from sklearn_seqlab.base import SequenceTags
 from sklearn_seqlab.crf._held_out import held_out_split
 from sklearn_seqlab.crf._induction import Induction, InductionParameters, Stage
+from sklearn_seqlab.crf._staged import StagedPredictions
 from sklearn_seqlab.objectives import ChainCoefficients, KnownChains
 from sklearn_seqlab.sequences import (
     LabelCodes,
@@ -44,7 +44,7 @@ from sklearn_seqlab.solvers import report
 __all__ = ["CRFFeatureInduction"]
 
 
-class CRFFeatureInduction(ConjunctionRules, LinearChainLabeler, ProbabilisticChainLabeler):
+class CRFFeatureInduction(StagedPredictions, ConjunctionRules, LinearChainLabeler, ProbabilisticChainLabeler):
     """Linear-chain conditional random field on conjunctions of binary inputs that are found by their gain.
 
     It begins with the transitions and a bias per label. Each round looks at candidates, pairs of a conjunction and a
@@ -329,25 +329,13 @@ class CRFFeatureInduction(ConjunctionRules, LinearChainLabeler, ProbabilisticCha
         truth = self._truth(batch)
         return [truth[a:b] for a, b in pairwise(batch.offsets.tolist())]
 
-    def staged_predict(self, X: Any, y_observed: Any = None) -> Iterator[np.ndarray]:
-        """Labels without conjunctions, and after each round.
-
-        Parameters
-        ----------
-        X, y_observed
-            As in :meth:`predict`.
-
-        Yields
-        ------
-        y : object ndarray of shape (n_sequences,)
-        """
-        check_is_fitted(self)
+    def _as_of_each_round(self) -> Iterator[CRFFeatureInduction]:
         staged = copy(self)
         for stage in self._stages:
             parts = ChainCoefficients(*stage)
             staged.conjunctions_ = self.conjunctions_[: parts.node.shape[1]]
             staged._set_coefficients(parts, self.classes_, self.transition_features_)
-            yield staged.predict(X, y_observed)
+            yield staged
 
     def _chain_source(self, batch: PackedBatch) -> ChainSource:
         return super()._chain_source(PackedBatch(self._truth(batch), batch.offsets))
