@@ -202,7 +202,9 @@ def write() -> None:
         f"\nAccuracy: {N_TRAIN} days to train on, the {N_TRAIN} days after them to test, C by three folds of the "
         "training days; all models see the sensors of the minute. Mean over days and random states, difference of "
         "StructHKLClassifier, and the paired Wilcoxon test over test days.\n",
-        markdown_table(["model", "states", "micro, %", "difference", "p", "chosen C", "search, s"], _accuracy_rows(accuracy)),
+        markdown_table(
+            ["model", "states", "micro, %", "difference", "p", "chosen C", "search, s"], _accuracy_rows(accuracy)
+        ),
     ]  # fmt: skip
     write_section("planted", "\n".join(text))
 

@@ -6,7 +6,13 @@ from numpy.testing import assert_allclose
 from oracles import EnumeratedChain
 
 from sklearn_seqlab.exceptions import InfeasibleSequenceError
-from sklearn_seqlab.inference import PackedChains, best_by_errors, margin_violations, slack_violations
+from sklearn_seqlab.inference import (
+    PackedChains,
+    best_by_errors,
+    margin_violations,
+    slack_violations,
+    violations,
+)
 
 
 def make_case(rng, scale=1.0, forbidden=False, hidden=False, varying=False):
@@ -38,7 +44,10 @@ OPTIONS = [{}, {"forbidden": True}, {"hidden": True}, {"varying": True, "forbidd
 
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 300.0])
-def test_violations_match_enumeration(options, scale, rng):
+@pytest.mark.parametrize("short", [32, 0])
+def test_violations_match_enumeration(options, scale, short, rng, monkeypatch):
+    # with 0 the recursion comes after the search, and goes as far as that allows
+    monkeypatch.setattr(violations, "_SHORT", short)
     for _ in range(20):
         chains, scores, errors, is_error, true_score = make_case(rng, scale, **options)
         unit, feasible = 1 / len(is_error), scores > -np.inf
