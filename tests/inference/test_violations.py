@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from oracles import EnumeratedChain
 
 from sklearn_seqlab.exceptions import InfeasibleSequenceError
@@ -109,6 +109,7 @@ def test_best_by_errors_counts(rng):
     best, _ = best_by_errors(chains, is_error)
     for d, found in enumerate(best):
         assert_allclose(found, scores[errors == d].max(initial=-np.inf), atol=1e-12)
+        assert_array_equal(best_by_errors(chains, is_error, most=d)[0], best[: d + 1])
 
 
 def test_infeasible_chains_are_named():
