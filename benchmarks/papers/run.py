@@ -23,6 +23,7 @@ import placelab
 import planted
 import rfid
 import segments
+import strengths
 import ua
 
 TABLES = {
@@ -39,6 +40,7 @@ TABLES = {
     "planted": planted,
     "rfid": rfid,
     "segments": segments,
+    "strengths": strengths,
 }
 
 
@@ -56,7 +58,7 @@ def main() -> None:
     parser.add_argument("--windows", nargs="+", help="windows to compute (all; table ua)")
     parser.add_argument("--deals", type=int, default=5, help="how many random deals or random states (5)")
     parser.add_argument("--first-deal", type=int, default=0, help="deal to begin with (0)")
-    parser.add_argument("--folds", type=int, default=100, help="folds of a deal (all; tables ua, mit, rfid)")
+    parser.add_argument("--folds", type=int, default=100, help="folds of a deal (all)")
     parser.add_argument("--days", nargs="+", type=int, help="days to train on (all; table planted)")
     parser.add_argument("--n-jobs", type=int, default=2, help="processes of the grid searches (2)")
     parser.add_argument("--write-only", action="store_true", help="compute nothing")

@@ -44,6 +44,8 @@ class SignedRows(NamedTuple):
 class SignedMargin:
     """Mean hinge loss of signed rows; what :class:`MarginCuts` asks for."""
 
+    may_be_quick = False
+
     def __init__(self, pairs: SignedRows, n_groups: int, fit_intercept: bool):
         self.sequences = pairs
         self.n_groups = min(n_groups, len(pairs.row))

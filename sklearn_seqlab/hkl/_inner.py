@@ -111,7 +111,7 @@ class LogProblem:
         objective = _Scaled(self, nodes, active, delta)
         first = np.zeros(objective.n_coef)
         n = len(objective.root)
-        if self.f is not None:  # nodes that have come since stand behind the others
+        if self.f is not None and len(self.f) <= len(delta):  # nodes that have come since stand behind
             before = np.zeros(delta.shape)
             before[: len(self.f)] = self.f
             first[:n] = before[objective.node, objective.label] / objective.root

@@ -98,7 +98,8 @@ def slack_violations(
 
     Notes
     -----
-    Recursion: O(n_timesteps**2 * n_labels**2) time and ``2 * n_timesteps**2 * n_labels`` bytes. Search: a Viterbi
+    Recursion: O(n_timesteps**2 * n_labels**2) time and ``2 * n_timesteps**2 * n_labels`` bytes, less where the search
+    has ruled out large numbers of errors. Search: a Viterbi
     pass for each multiplier, some ten of them. Every multiplier ``lam`` gives the bound
     ``F <= s(lam) - lam * d`` for all labellings with ``d`` errors, ``s(lam)`` being the best of ``F + lam * d``; the
     next multiplier is that of the edge of the hull of (errors, best score) on which the bound is attained. Where
@@ -111,16 +112,22 @@ def slack_violations(
         chain, errors = chains.one(s), is_error[rows]
         n_timesteps = len(errors)
         arguments = chain, errors, float(unit[s]), float(true_score[s])
-        found = None
         if n_timesteps > min(_SHORT, exact_length):
-            found = _search(*arguments, tol)
-        if found is None or (n_timesteps <= exact_length and found[2] - found[1] > tol * (1 + abs(found[2]))):
-            found = _by_recursion(*arguments)
-        codes[rows], value[s], bound[s] = found
+            codes[rows], value[s], bound[s], most = _search(*arguments, tol)
+            if n_timesteps > exact_length or bound[s] - value[s] <= tol * (1 + abs(bound[s])):
+                continue
+            exact, best = _by_recursion(*arguments, most)
+            if best > value[s]:
+                codes[rows], value[s] = exact, best
+        else:
+            codes[rows], value[s] = _by_recursion(*arguments)
+        bound[s] = value[s]
     return Violations(codes, value, bound)
 
 
-def best_by_errors(chain: PackedChains, is_error: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def best_by_errors(
+    chain: PackedChains, is_error: np.ndarray, most: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Scores of the best labellings of one chain by their number of errors.
 
     Parameters
@@ -128,6 +135,8 @@ def best_by_errors(chain: PackedChains, is_error: np.ndarray) -> tuple[np.ndarra
     chain : PackedChains
         Of one sequence.
     is_error : ndarray of shape (n_timesteps, n_labels), dtype=bool
+    most : int, default=None
+        Largest number of errors to look at.
 
     Returns
     -------
@@ -138,6 +147,8 @@ def best_by_errors(chain: PackedChains, is_error: np.ndarray) -> tuple[np.ndarra
     """
     errors = np.ascontiguousarray(is_error, dtype=np.uint8)
     n_counts = 1 + int(errors.any(axis=1).sum())
+    if most is not None:
+        n_counts = min(n_counts, 1 + most)
     n_timesteps, n_labels = chain.unary.shape
     delta = np.empty((2, n_counts, n_labels))
     previous = np.empty((n_timesteps, n_counts, n_labels), dtype=np.int16)
@@ -147,9 +158,9 @@ def best_by_errors(chain: PackedChains, is_error: np.ndarray) -> tuple[np.ndarra
 
 
 def _by_recursion(
-    chain: PackedChains, is_error: np.ndarray, unit: float, true_score: float
-) -> tuple[np.ndarray, float, float]:
-    best, previous = best_by_errors(chain, is_error)
+    chain: PackedChains, is_error: np.ndarray, unit: float, true_score: float, most: int | None = None
+) -> tuple[np.ndarray, float]:
+    best, previous = best_by_errors(chain, is_error, most)
     chain.raise_if_infeasible(best.max(keepdims=True))
     # no errors cost nothing, whatever the score; a count without a labelling is no candidate
     feasible = np.flatnonzero(best > -np.inf)
@@ -157,12 +168,13 @@ def _by_recursion(
     k = int(np.argmax(value))
     codes = np.empty(len(is_error), dtype=np.intp)
     _chain_errors.trace(previous, np.ascontiguousarray(is_error, dtype=np.uint8), int(feasible[k]), codes)
-    return codes, float(value[k]), float(value[k])
+    return codes, float(value[k])
 
 
 def _search(
     chain: PackedChains, is_error: np.ndarray, unit: float, true_score: float, tol: float
-) -> tuple[np.ndarray, float, float]:
+) -> tuple[np.ndarray, float, float, int]:
+    """As the recursion, and the largest number of errors at which there may be something better."""
     counts = np.arange(1 + int(is_error.any(axis=1).sum()))
     rows = np.arange(len(is_error))
 
@@ -201,4 +213,4 @@ def _search(
             multiplier = (known[below][2] - known[above][2]) / (above - below)
         if multiplier in tried:
             break
-    return known[best][0], value[best], bound
+    return known[best][0], value[best], bound, int(np.flatnonzero(upper >= value[best]).max(initial=0))

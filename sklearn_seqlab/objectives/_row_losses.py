@@ -105,11 +105,18 @@ class RowMargin:
         self.sequences, self.rescaling = sequences, rescaling
         self.n_groups = min(n_groups, sequences.n_sequences)
         self.exact_length, self.tol, self.n_jobs = exact_length, tol, n_jobs
+        self.may_be_quick = rescaling == "slack" and exact_length > 0
         self.chunks = sequences.chunks()
 
-    def planes(self, emission: np.ndarray, transition: np.ndarray) -> GroupPlanes:
-        """The most violated planes at scores (n_rows, n_labels) of rows and (n_labels, n_labels) of moves."""
-        tasks = _parallel.run(lambda run: self._chunk(emission, transition, *run), self.chunks, self.n_jobs)
+    def planes(self, emission: np.ndarray, transition: np.ndarray, quick: bool = False) -> GroupPlanes:
+        """The most violated planes at scores (n_rows, n_labels) of rows and (n_labels, n_labels) of moves.
+
+        With ``quick``, for which there is a choice where ``may_be_quick``, labellings are those of the search alone.
+        """
+        exact_length = 0 if quick else self.exact_length
+        tasks = _parallel.run(
+            lambda run: self._chunk(emission, transition, exact_length, *run), self.chunks, self.n_jobs
+        )
         rows, moves, offset, slack, bound = tasks[0]
         for more in tasks[1:]:  # in the order of the chunks, whoever took them
             rows, moves, offset, slack = rows + more[0], moves + more[1], offset + more[2], slack + more[3]
@@ -117,7 +124,7 @@ class RowMargin:
         return GroupPlanes(rows, moves, offset, slack, bound)
 
     def _chunk(
-        self, emission: np.ndarray, transition: np.ndarray, first: int, last: int
+        self, emission: np.ndarray, transition: np.ndarray, exact_length: int, first: int, last: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, float]:
         data, n_labels, n_groups = self.sequences, self.sequences.n_labels, self.n_groups
         start, stop = int(data.offsets[first]), int(data.offsets[last])
@@ -137,7 +144,7 @@ class RowMargin:
             is_error = np.ones((stop - start, n_labels), dtype=bool)
             is_error[steps, true] = False
             found = slack_violations(
-                chains, is_error, unit, true_score, exact_length=self.exact_length, tol=self.tol
+                chains, is_error, unit, true_score, exact_length=exact_length, tol=self.tol
             )
         is_wrong = found.codes != true
         cost_of = unit * np.bincount(owner[is_wrong], minlength=last - first)

@@ -72,7 +72,7 @@ class GroupCuts:
     Parameters
     ----------
     margin : RowMargin
-        Or what has ``planes``, ``n_groups`` and ``sequences`` like it.
+        Or what has ``planes``, ``may_be_quick``, ``n_groups`` and ``sequences`` like it.
     with_moves : bool, default=True
         Whether moves have weights.
     max_planes : int, default=2000
@@ -140,7 +140,8 @@ class GroupCuts:
         Notes
         -----
         A round solves the quadratic programme over the planes exactly, asks for the most violated plane of each group
-        of sequences and adds those that are violated more than the planes that are there.
+        of sequences and adds those that are violated more than the planes that are there. Where planes may be had
+        quickly, they are, until no more of them are violated; unless someone watches, who judges every round.
         """
         n_labels = self.shape[1]
         first = lift(self.rows.reshape(self.n_planes, *self.shape))
@@ -149,6 +150,8 @@ class GroupCuts:
         gram = first @ first.T + self.moves @ self.moves.T
         caps = np.full(self.margin.n_groups, self.C)
         rest = np.zeros(self.n_planes, dtype=np.intp)  # rounds without a multiplier
+        haste = self.margin.may_be_quick and watch is None
+        quick = haste
         for _ in range(max_rounds):
             if self.n_planes:
                 self.multiplier = simplex_qp(gram, self.offset, self.group, caps, self.multiplier)
@@ -157,7 +160,8 @@ class GroupCuts:
             residual = (a @ self.rows[used]).reshape(self.shape)
             weights = lift(residual[None])[0]
             transition = (a @ self.moves[used]).reshape(n_labels, n_labels)
-            found: GroupPlanes = self.margin.planes(emission(weights), transition)
+            asked = (emission(weights), transition, True) if quick else (emission(weights), transition)
+            found: GroupPlanes = self.margin.planes(*asked)
             self.n_oracle_calls += self.margin.sequences.n_sequences
             linear = float(a @ self.offset[used])
             solution = CutSolution(weights, transition, self.C * found.bound, residual, linear)
@@ -168,7 +172,11 @@ class GroupCuts:
             excess = found.slack - known
             new = np.flatnonzero(excess > 1e-13 * (1.0 + found.slack))
             if self.C * float(np.maximum(excess, 0.0).sum()) <= allowance or not len(new):
-                break
+                if not quick:
+                    break
+                quick = False  # the same problem once more, with care
+                continue
+            quick = haste
             rest = np.where(self.multiplier > 0, 0, rest + 1)
             if (rest >= 2 * _N_ROUNDS).any():  # many at a time, since what stays has to move
                 kept = rest < _N_ROUNDS

@@ -2,11 +2,17 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from oracles import EnumeratedChain
 
 from sklearn_seqlab.exceptions import InfeasibleSequenceError
-from sklearn_seqlab.inference import PackedChains, best_by_errors, margin_violations, slack_violations
+from sklearn_seqlab.inference import (
+    PackedChains,
+    best_by_errors,
+    margin_violations,
+    slack_violations,
+    violations,
+)
 
 
 def make_case(rng, scale=1.0, forbidden=False, hidden=False, varying=False):
@@ -38,7 +44,10 @@ OPTIONS = [{}, {"forbidden": True}, {"hidden": True}, {"varying": True, "forbidd
 
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 300.0])
-def test_violations_match_enumeration(options, scale, rng):
+@pytest.mark.parametrize("short", [32, 0])
+def test_violations_match_enumeration(options, scale, short, rng, monkeypatch):
+    # with 0 the recursion comes after the search, and goes as far as that allows
+    monkeypatch.setattr(violations, "_SHORT", short)
     for _ in range(20):
         chains, scores, errors, is_error, true_score = make_case(rng, scale, **options)
         unit, feasible = 1 / len(is_error), scores > -np.inf
@@ -100,6 +109,7 @@ def test_best_by_errors_counts(rng):
     best, _ = best_by_errors(chains, is_error)
     for d, found in enumerate(best):
         assert_allclose(found, scores[errors == d].max(initial=-np.inf), atol=1e-12)
+        assert_array_equal(best_by_errors(chains, is_error, most=d)[0], best[: d + 1])
 
 
 def test_infeasible_chains_are_named():
