@@ -17,8 +17,10 @@ __all__ = [
     "group_columns",
     "inducing_rows",
     "is_linear",
+    "linear_gram",
     "merge_columns",
     "read_kernels",
+    "squared_norms",
 ]
 
 # k-means++ sees at most so many rows for each centre.

@@ -17,7 +17,7 @@ from sklearn_seqlab.gaussian_process._softmax_bounds import SoftmaxBound
 
 __all__ = ["stochastic_start"]
 
-_N_EPOCHS, _DELAY, _FORGETTING = 3, 4.0, 0.7
+_N_EPOCHS, _FEWEST_STEPS, _DELAY, _FORGETTING = 3, 60, 4.0, 0.7
 
 
 def stochastic_start(
@@ -44,7 +44,7 @@ def stochastic_start(
     bound : str
     batch_size : int
     random : RandomState
-        Deals the batches of three passes.
+        Deals the batches of three passes, or of as many as make sixty steps.
     n_jobs : int or None
         Threads over labels.
 
@@ -77,7 +77,7 @@ def stochastic_start(
         return mean, weight * (indicators[chosen] - values.by_mean), 2.0 * weight * values.by_variance
 
     n_done = 0
-    for _ in range(_N_EPOCHS):
+    for _ in range(max(_N_EPOCHS, -(-_FEWEST_STEPS * batch_size // n_steps))):
         order = random.permutation(n_steps)
         for start in range(0, n_steps, batch_size):
             chosen = order[start : start + batch_size]
