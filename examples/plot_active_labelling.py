@@ -52,7 +52,7 @@ def chance(model, random):
 # %%
 # Two sentences are labelled to begin with. Then the words that are worth most are labelled, and the model learns anew.
 # Steps without a label are left out by the Gaussian process and summed over by the random field.
-gaussian = GPSequenceLabeler(dependencies=(-1, 1), missing="impute", inference="meanfield", n_samples=64)
+gaussian = GPSequenceLabeler(dependencies=(-1,), missing="impute", inference="meanfield", n_samples=64)
 field = LinearChainCRF(C=1.0, tol=1e-3)
 CONTESTANTS = {
     "Gaussian process, information": (gaussian, information),

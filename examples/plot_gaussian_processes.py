@@ -63,7 +63,9 @@ walked = np.concatenate(X)
 figure, ax = plt.subplots(figsize=(6, 5), layout="constrained")
 shades = ax.pcolormesh(side, side, information.reshape(len(side), -1), cmap="viridis", shading="nearest")
 ax.plot(walked[:, 0], walked[:, 1], ".", color="white", markersize=1.5)
-ax.set(xlabel="x, standard deviations", ylabel="y, standard deviations", xlim=side[[0, -1]], ylim=side[[0, -1]])
+ax.set(
+    xlabel="x, standard deviations", ylabel="y, standard deviations", xlim=side[[0, -1]], ylim=side[[0, -1]]
+)
 figure.colorbar(shades, label="mutual information, nats")
 plt.show()
 

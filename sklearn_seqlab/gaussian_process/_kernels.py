@@ -17,8 +17,10 @@ __all__ = [
     "group_columns",
     "inducing_rows",
     "is_linear",
+    "linear_gram",
     "merge_columns",
     "read_kernels",
+    "squared_norms",
 ]
 
 # k-means++ sees at most so many rows for each centre.
@@ -82,24 +84,30 @@ def distinct_rows(values: Any) -> tuple[Any, np.ndarray]:
 
 
 def group_columns(values: Any) -> np.ndarray:
-    """Numbers (n_features,) of groups of columns that are equal in all rows."""
-    if sparse.issparse(values):
-        columns = sparse.csc_array(values)
-        columns.sort_indices()
-        # equal columns have equal sums of products with anything; equal sums are confirmed below
-        probe = np.random.RandomState(0).standard_normal((values.shape[0], 2))
-        _, group = np.unique(columns.T @ probe, axis=0, return_inverse=True)
-        group, first = _numbered_by_first(group.ravel())
-        return group if (columns != columns[:, first[group]]).nnz == 0 else np.arange(len(group))
-    _, group = np.unique(values.T, axis=0, return_inverse=True)
-    return _numbered_by_first(group.ravel())[0]
+    """Numbers (n_features,) of groups of columns that are equal in all rows.
+
+    Groups of many values come first: weights that are read most then share few cache lines.
+    """
+    if not sparse.issparse(values):
+        _, group = np.unique(values.T, axis=0, return_inverse=True)
+        return _numbered(group.ravel(), np.count_nonzero(values, axis=0))[0]
+    columns = sparse.csc_array(values)
+    columns.sort_indices()
+    count = np.bincount(values.indices[values.data != 0], minlength=values.shape[1])
+    # equal columns have equal sums of products with anything; equal sums are confirmed below
+    probe = np.random.RandomState(0).standard_normal((values.shape[0], 2))
+    _, group = np.unique(columns.T @ probe, axis=0, return_inverse=True)
+    group, first = _numbered(group.ravel(), count)
+    if (columns != columns[:, first[group]]).nnz:
+        group, _ = _numbered(np.arange(len(group)), count)
+    return group
 
 
-def _numbered_by_first(group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Groups numbered in the order of their first members, and these."""
+def _numbered(group: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Groups numbered by decreasing count of their columns, then by their first columns, and these."""
     first = np.full(group.max() + 1, len(group), dtype=np.intp)
     np.minimum.at(first, group, np.arange(len(group)))
-    order = np.argsort(first)
+    order = np.lexsort((first, -count[first]))
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     return place[group].astype(np.intp), first[order]

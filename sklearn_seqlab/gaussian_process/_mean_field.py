@@ -107,8 +107,11 @@ class MeanFieldBound:
             moments = self._split(mean, variance)
             n_labels = self.steps.n_labels
             residual = np.empty((len(self.steps.codes), 2 * n_labels))
+            both = np.empty(0)
+            if self._square_features is None:
+                both = np.hstack([moments.mean, moments.variance]).ravel()
             losses = _parallel.run(
-                lambda piece: self._piece(moments, residual, *piece), self._pieces, self.n_jobs
+                lambda piece: self._piece(moments, both, residual, *piece), self._pieces, self.n_jobs
             )
             pulled, widened = residual[:, :n_labels], residual[:, n_labels:]
             gradient = np.empty(self.n_coef)
@@ -180,12 +183,17 @@ class MeanFieldBound:
         return WeightMoments(arrays[0], arrays[2], arrays[1], arrays[3])
 
     def _piece(
-        self, moments: WeightMoments, residual: np.ndarray, number: int, start: int, stop: int
+        self,
+        moments: WeightMoments,
+        both: np.ndarray,
+        residual: np.ndarray,
+        number: int,
+        start: int,
+        stop: int,
     ) -> float:
         """Minus the expected log-likelihood of some rows; writes their residuals."""
         n_labels, codes = self.steps.n_labels, self.steps.codes[start:stop]
         if self._square_features is None:
-            both = np.hstack([moments.mean, moments.variance]).ravel()
             scores = self._features.scores(both, start, stop)
             mu, nu = scores[:, :n_labels], scores[:, n_labels:]
         else:

@@ -42,7 +42,7 @@ class RelaxationReport(NamedTuple):
         Rounds.
     converged : ndarray of bool of shape (n_sequences,)
     change : ndarray of shape (n_sequences,)
-        Largest change of a probability in the last round.
+        Largest change of a probability that the last round would have made without damping.
     """
 
     n_iter: np.ndarray

@@ -51,9 +51,9 @@ def relax(
     double[:, ::1] r,                       # INOUT (n_total, n_labels)
     double[:, ::1] fresh,                   # WORK  (longest, n_labels)
     int[::1] n_rounds,                      # INOUT (n_sequences,), rounds are added
-    double[::1] change,                     # OUT   (n_sequences,), largest change of the last round
+    double[::1] change,                     # OUT   (n_sequences,), largest undamped change in the last round
 ):
-    """Relax until no probability changes by more than ``tol``; O(n_total * n_lags * n_labels**2) a round."""
+    """Relax until no probability would change by more than ``tol``; O(n_total * n_lags * n_labels**2) a round."""
     cdef Py_ssize_t n_labels = base.shape[1], c, s, t, j, start, stop
     cdef int round
     cdef double value, gap
@@ -70,10 +70,11 @@ def relax(
                     if sequential:
                         refresh(base, coupling, lags, allowed, r, t, start, stop, &fresh[t - start, 0])
                     for j in range(n_labels):
-                        value = damping * r[t, j] + (1.0 - damping) * fresh[t - start, j]
+                        value = fresh[t - start, j]
+                        # measured without the damping, which makes any change small
                         if fabs(value - r[t, j]) > gap:
                             gap = fabs(value - r[t, j])
-                        r[t, j] = value
+                        r[t, j] = damping * r[t, j] + (1.0 - damping) * value
                 n_rounds[s] += 1
                 change[s] = gap
                 if gap <= tol:

@@ -11,8 +11,8 @@ from sklearn_seqlab.inference._relaxation import relax
 
 __all__ = ["NeighbourScores", "Relaxation"]
 
-# Where the first rounds have not converged, so many more that keep so much of what they had.
-_MORE_ROUNDS, _MORE_DAMPING = 50, 0.8
+# Where damped rounds have not converged, more follow that keep so much of what they had: (damping, rounds).
+_MORE = ((0.8, 50), (0.95, 200))
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class Relaxation:
     proba : ndarray of shape (n_total, n_labels)
     n_rounds : ndarray of int of shape (n_sequences,)
     change : ndarray of shape (n_sequences,)
-        Largest change of a probability in the last round.
+        Largest change of a probability that the last round would have made without damping.
     converged : ndarray of bool of shape (n_sequences,)
     """
 
@@ -69,9 +69,10 @@ class NeighbourScores:
         damping : float, default=0.5
             Share of its old distribution that a step keeps.
         tol : float, default=1e-4
-            A sequence has converged when no probability changes by more.
+            A sequence has converged when no probability would change by more without damping.
         max_rounds : int, default=100
-            If damped synchronous rounds have not converged by then, 50 more follow with a damping of 0.8.
+            If damped synchronous rounds have not converged by then, 50 more follow with a damping of 0.8, and 200
+            with 0.95.
 
         Returns
         -------
@@ -97,7 +98,8 @@ class NeighbourScores:
             )  # fmt: skip
 
         rounds(np.arange(n_sequences), damping, max_rounds)
-        rest = np.flatnonzero(change > tol)
-        if len(rest) and not sequential and 0 < damping < _MORE_DAMPING:
-            rounds(rest, _MORE_DAMPING, _MORE_ROUNDS)
+        for more_damping, most in _MORE:
+            rest = np.flatnonzero(change > tol)
+            if len(rest) and not sequential and 0 < damping < more_damping:
+                rounds(rest, more_damping, most)
         return Relaxation(proba, n_rounds, change, change <= tol)
