@@ -87,7 +87,7 @@ def peer(data: tuple[list[np.ndarray], ...], inducing: np.ndarray, options: Any)
         gpflow.set_trainable(part, False)
     natural = gpflow.optimizers.NaturalGradient(gamma=0.05)
     batches = iter(
-        tf.data.Dataset.from_tensor_slices((X, codes[:, None].astype(float)))
+        tf.data.Dataset.from_tensor_slices((X, codes[:, None].astype(np.int64)))
         .repeat()
         .shuffle(10_000)
         .batch(512)

@@ -47,6 +47,7 @@ VITERBI: dict[str, tuple[dict[str, Any], str]] = {
     ", Viterbi, local": ({"decode": "viterbi"}, "-"),
     ", Viterbi": ({"decode": "viterbi_mrf"}, "-"),
 }
+N_STEPS = 3000
 SHARES = (0.0, 0.3, 0.6)
 
 
@@ -65,7 +66,7 @@ def models() -> dict[str, Any]:
     found["GPSL2, stacked"] = GPSequenceLabeler(inference="meanfield", neighbours="stacked")
     for name in ("GPSL1", "GPSL2"):
         found[f"{name}, exact"] = GPSequenceLabeler(dependencies=LAGS[name], inference="exact")
-    found["GPstruct"] = GPStructLabeler(n_samples=3000, thin=20, random_state=0)
+    found["GPstruct"] = GPStructLabeler(n_samples=N_STEPS, thin=20, random_state=0)
     return found
 
 
@@ -96,7 +97,17 @@ def deal(task: str, seed: int) -> tuple[list[Any], ...]:
 
 
 def scores() -> FoldScores:
-    values = ["error", "hamming", "fit_s", "predict_s", "rounds", "settled", "log_loss", "brier"]
+    values = [
+        "error",
+        "hamming",
+        "fit_s",
+        "predict_s",
+        "rounds",
+        "settled",
+        "log_loss",
+        "brier",
+        "n_effective",
+    ]
     return FoldScores("gaussian", ["task", "row", "deal"], values)
 
 
@@ -148,6 +159,8 @@ def _measure(name: str, model: Any, X: Any, y: Any, X_test: Any, y_test: Any) ->
                 "rounds": round(report.n_iter.mean(), 1),
                 "settled": round(100 * report.converged.mean(), 1),
             }
+        if isinstance(model, GPStructLabeler):
+            record["n_effective"] = round(model.n_effective_, 2)
         if method != "-":
             gaussian = isinstance(model, GPSequenceLabeler) and method != "proba"
             proba = model.predict_proba(X_test, method=method) if gaussian else model.predict_proba(X_test)
@@ -167,7 +180,7 @@ def _errors(y_test: Any, y_pred: Any) -> dict[str, float]:
 
 def _record(row: str, y_test: Any, y_pred: Any, fit: float, predict: float) -> dict[str, Any]:
     record: dict[str, Any] = {"row": row, "fit_s": round(fit, 3), "predict_s": round(predict, 3)}
-    record |= {key: "" for key in ("rounds", "settled", "log_loss", "brier")}
+    record |= {key: "" for key in ("rounds", "settled", "log_loss", "brier", "n_effective")}
     return record | _errors(y_test, y_pred)
 
 
@@ -254,7 +267,18 @@ def _calibrated(store: FoldScores, rows: list[str]) -> str:
 
 
 def _numbers(found: list[dict[str, str]], key: str) -> np.ndarray:
-    return np.array([float(record[key]) for record in found if record[key] != ""])
+    return np.array([float(record[key]) for record in found if record.get(key)])
+
+
+def _sampling(store: FoldScores) -> str:
+    """Speed of the slice sampler."""
+    lines = []
+    for task in TASKS:
+        found = store.select(task=task, row="GPstruct")
+        if found:
+            seconds, worth = _numbers(found, "fit_s"), _numbers(found, "n_effective")
+            lines.append([task, f"{seconds.mean() * 1e5 / N_STEPS:.0f}", f"{(worth / seconds).mean():.2g}"])
+    return markdown_table(["task", "CPU s per 100,000 steps", "effective draws per CPU s"], lines)
 
 
 def write() -> None:
@@ -307,5 +331,6 @@ def write() -> None:
         f"{__doc__.split(chr(10), 1)[1].strip()}\n\n{markdown_table(header, lines)}\n\n"
         "On how many tasks probabilities are better than those of a CRF (of these, with p < 0.05):\n\n"
         f"{_calibrated(store, rows)}\n\n"
+        f"GPstruct, slowest of log-likelihood and transition scores:\n\n{_sampling(store)}\n\n"
         f"Error, %, with labels hidden at random from the training sentences:\n\n{table}",
     )

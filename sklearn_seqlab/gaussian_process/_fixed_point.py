@@ -24,6 +24,8 @@ from sklearn_seqlab.solvers import SolverOutcome
 __all__ = ["CouplingFactor", "FixedPoint", "LabelledSteps", "ScoreState"]
 
 _MAX_HALVINGS, _COUPLING_ROUNDS = 12, 4
+# Duals this near to what they should be are at the optimum.
+_SMALL_GAP = 1e-2
 # A bound that falls by no more than this share has not fallen.
 _ROUNDING = 1e-14
 
@@ -152,21 +154,23 @@ class FixedPoint:
         try:
             while outcome.n_iter < max_iter:
                 before = self.value
-                self.sweep()
+                moved = self.sweep()
                 outcome.n_iter += 1
                 self.history.append(self.value)
                 if callback is not None:
                     callback(outcome.n_iter, self.value)
                 if abs(self.value - before) <= tol * abs(self.value):
-                    outcome.converged, outcome.message = True, "the lower bound no longer rose"
+                    # where no step was found, only a small gradient tells an optimum from a dead end
+                    outcome.converged = moved or self._gap() <= _SMALL_GAP
+                    outcome.message = "the lower bound no longer rose"
                     break
         except KeyboardInterrupt:
             outcome.interrupted, outcome.message = True, "interrupted"
         outcome.value = -self.value
         return outcome
 
-    def sweep(self) -> None:
-        """One step of all labels, then a few of the couplings."""
+    def sweep(self) -> bool:
+        """One step of all labels, then a few of the couplings; whether a step of the labels was found."""
         old, values, value = self.state, self.values, self.value
         lam = self._by_row(2.0 * values.by_variance)
         b = lam * old.mean + self._by_row(self.pull)
@@ -174,7 +178,7 @@ class FixedPoint:
         dual = np.column_stack([part.dual for part in found])
         self.state = self._state(dual, lam, found)
         self._evaluate()
-        length = 1.0
+        length, moved = 1.0, True
         for _ in range(_MAX_HALVINGS):
             if self.value >= value - _ROUNDING * abs(value):
                 break
@@ -183,11 +187,16 @@ class FixedPoint:
             self._evaluate()
         else:
             if not self.value >= value:
-                self.state = old
+                self.state, moved = old, False
                 self._evaluate()
         if self.couplings is not None:
             for _ in range(_COUPLING_ROUNDS):
                 self._update_couplings()
+        return moved
+
+    def _gap(self) -> float:
+        """How far the duals are from what the data pulls at, in units of the weight of a step."""
+        return float(np.abs(self.state.dual - self._by_row(self.pull)).max() / self.steps.weight.max())
 
     def _update_couplings(self) -> None:
         factor, value = self.couplings, self.value

@@ -349,16 +349,14 @@ class GPSequenceLabeler(NeighbourLabeler):
                 contexts = soft_neighbour_rows(around, batch.offsets, lags)
             else:
                 contexts = neighbour_rows(labels.codes, batch.offsets, lags, labels.n_labels)
-            route, inference, steps = "", None, None
 
-            def prepare(contexts: Any) -> Any:
-                nonlocal route, steps
-                steps = LabelledSteps(labels.codes[known], step_weight, contexts[known], labels.n_labels)
-                route, found = self._inference(values, steps, form, kernels)
-                return found
+            def problem(contexts: Any) -> tuple[str, Any]:
+                around = contexts[known]
+                steps = LabelledSteps(labels.codes[known], step_weight, around, labels.n_labels)
+                return self._inference(values, steps, form, kernels)
 
             with Progress(self.verbose, "GPSequenceLabeler", self.max_iter) as progress:
-                inference = prepare(contexts)
+                route, inference = problem(contexts)
                 if self.warm_start:
                     self._start_from_last(inference, route, labels.classes, batch)
                 scales = Scales(float(self.scale), float(self.dependency_variance))
@@ -372,7 +370,10 @@ class GPSequenceLabeler(NeighbourLabeler):
                     relaxed = self._relaxed_training(
                         inference.model(), inference.couplings(), lags, batch, labels.allowed()
                     )
-                    inference = prepare(soft_neighbour_rows(relaxed, batch.offsets, lags))
+                    last = inference
+                    _, inference = problem(soft_neighbour_rows(relaxed, batch.offsets, lags))
+                    if isinstance(inference, MeanField):
+                        inference.moments = last.moments
                     outcome = inference.solve(kernels, scales, self.max_iter, self.tol, progress)
             model, couplings = inference.model(), inference.couplings()
         if not np.isfinite(inference.value):
@@ -390,11 +391,10 @@ class GPSequenceLabeler(NeighbourLabeler):
         self.lower_bound_ = float(inference.value)
         self.lower_bound_history_ = np.array(inference.history)
         self.n_iter_, self.converged_ = outcome.n_iter, bool(outcome.converged)
-        for name in ("base_labeler_",):
-            if hasattr(self, name):
-                delattr(self, name)
+        if hasattr(self, "base_labeler_"):
+            del self.base_labeler_
         if base is not None:
-            self.base_labeler_ = base
+            self.base_labeler_: GPSequenceLabeler = base
         if outcome.interrupted:
             raise KeyboardInterrupt
         self._warn_if_collapsed(batch)

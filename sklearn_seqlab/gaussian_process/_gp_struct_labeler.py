@@ -446,7 +446,13 @@ class GPStructLabeler(SequenceLabeler):
 
     def _root(self, gram: np.ndarray) -> np.ndarray:
         gram[np.diag_indices_from(gram)] += float(self.jitter)
-        return cholesky(gram, lower=True)
+        try:
+            return cholesky(gram, lower=True)
+        except ValueError as error:  # LinAlgError is one
+            raise ValueError(
+                f"The kernel of the training steps has no Cholesky factor with jitter={self.jitter:g}; raise jitter, "
+                "or scale the features (StandardScaler)."
+            ) from error
 
     @staticmethod
     def _weights(white: np.ndarray, roots: list[np.ndarray]) -> np.ndarray:

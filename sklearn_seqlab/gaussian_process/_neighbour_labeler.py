@@ -80,6 +80,7 @@ class NeighbourLabeler(SequenceLabeler):
             If relaxation has not converged in some sequence.
         """
         batch, known = self._pack_known(X, y_observed)
+        one_of(self.decode, ("rns", "chain", "viterbi", "viterbi_mrf"), "decode")
         self._check_decoder(self.decode, self.dependencies_)
         if self.decode in ("viterbi", "viterbi_mrf"):
             local, weight = self.decode == "viterbi", float(self.variance_weight)
@@ -168,8 +169,12 @@ class NeighbourLabeler(SequenceLabeler):
         Returns
         -------
         report : RelaxationReport
+            Of the single pass of stacked neighbours, one round without a change.
         """
         batch, known = self._pack_known(X, y_observed)
+        if hasattr(self, "base_labeler_"):
+            ones = np.ones(batch.n_sequences)
+            return RelaxationReport(ones.astype(np.intc), ones.astype(bool), 0.0 * ones)
         parts = self._map(batch, known, lambda scores: scores.relaxed(**self._relaxation_options()))
         return RelaxationReport(
             np.concatenate([part.n_rounds for part in parts]),
@@ -300,7 +305,8 @@ class NeighbourLabeler(SequenceLabeler):
     def _relaxation_options(self) -> dict[str, Any]:
         return {
             "variance_weight": float(self.variance_weight),
-            "sequential": self.update_order == "sequential",
+            "sequential": one_of(self.update_order, ("synchronous", "sequential"), "update_order")
+            == "sequential",
             "damping": float(self.damping),
             "tol": float(self.tol_predict),
             "max_rounds": int(self.max_iter_predict),

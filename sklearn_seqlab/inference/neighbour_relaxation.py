@@ -57,6 +57,19 @@ class NeighbourScores:
     offsets: np.ndarray
     allowed: np.ndarray
 
+    def __post_init__(self) -> None:
+        # the kernel trusts these shapes; a damaged estimator must not make it read elsewhere
+        n_total, n_labels = self.base.shape
+        if self.coupling.shape != (len(self.lags), n_labels, n_labels):
+            raise ValueError(
+                f"couplings have shape {self.coupling.shape}; expected {(len(self.lags), n_labels, n_labels)}."
+            )
+        if self.allowed.shape != self.base.shape or self.offsets[-1] != n_total:
+            raise ValueError(
+                f"There are {n_total} rows of scores, but {len(self.allowed)} of allowed labels, and offsets end at "
+                f"{self.offsets[-1]}."
+            )
+
     def relax(
         self, *, sequential: bool = False, damping: float = 0.5, tol: float = 1e-4, max_rounds: int = 100
     ) -> Relaxation:

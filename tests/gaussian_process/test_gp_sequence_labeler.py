@@ -471,6 +471,13 @@ def test_not_converged_is_said():
     assert not model.converged_
 
 
+def test_a_dead_end_is_no_success():
+    """Where no step raises the bound, a large gradient is said to be one."""
+    X, y = data()
+    with pytest.warns(ConvergenceWarning, match="StandardScaler"):
+        GPSequenceLabeler(inference="exact").fit([1e8 * values for values in X], y)
+
+
 def test_base_noun_phrases(data_home):
     """One of the authors' splits: all sequences settle, and the error is that of the published tables."""
     task = fetch_gpstruct_nlp("basenp", data_home=data_home)

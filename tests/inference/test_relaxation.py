@@ -87,3 +87,11 @@ def test_without_dependencies_one_round_is_enough(rng):
 def test_scores_beyond_the_range_of_exp():
     found = scores([[800.0, -800.0], [0.0, 0.0]], [[[900.0, 0.0], [0.0, 900.0]]], [-1])
     assert_allclose(found.relax(damping=0.0).proba, [[1.0, 0.0], [1.0, 0.0]])
+
+
+def test_shapes_that_do_not_fit_are_refused(rng):
+    base = rng.normal(size=(4, 3))
+    with pytest.raises(ValueError, match=r"couplings have shape \(1, 3, 3\); expected \(2, 3, 3\)"):
+        NeighbourScores(base, np.zeros((1, 3, 3)), np.array([-1, 1]), np.array([0, 4]), np.ones((4, 3), bool))
+    with pytest.raises(ValueError, match="4 rows of scores, but 3 of allowed labels"):
+        NeighbourScores(base, np.zeros((1, 3, 3)), np.array([-1]), np.array([0, 4]), np.ones((3, 3), bool))
