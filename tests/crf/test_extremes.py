@@ -81,13 +81,18 @@ def test_overflow_in_predict_names_the_step(verb):
         getattr(model, verb)([np.ones((4, 1)), X])
 
 
-def test_sums_that_overflow_are_an_error():
+def test_sums_at_the_end_of_the_double_range():
     model = LinearChainCRF().fit([[[0.0], [1.0]], [[1.0], [0.0]]], [[0, 1], [1, 0]])
     X = [np.full((1000, 1), 1e307 / np.abs(model.coef_).max())]
-    for verb in ("predict", "predict_proba", "log_likelihood", "decision_function"):
-        arguments = (X, [[0] * 1000]) if verb == "log_likelihood" else (X,)
+    best = int(model.coef_[:, 0].argmax())
+    # what all labels of a step share is left out, so that the sum over the best ones is small
+    assert_array_equal(model.predict(X)[0], np.full(1000, best))
+    assert_array_equal(model.predict_proba(X)[0][:, best], 1.0)
+    assert_array_equal(model.decision_function(X)[0].argmax(axis=1), np.full(1000, best))
+    assert model.log_likelihood(X, [[best] * 1000]).tolist() == [0.0]
+    for verb in (model.log_likelihood, model.predict):  # over the others it is -2e310
         with pytest.raises(ValueError, match="double precision"):
-            getattr(model, verb)(*arguments)
+            verb(X, [[1 - best] * 1000])
 
 
 @pytest.mark.parametrize("options", [{"class_weight": {0: 0, 1: 0}}, {}])
