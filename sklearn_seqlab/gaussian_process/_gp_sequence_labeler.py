@@ -132,8 +132,8 @@ class GPSequenceLabeler(NeighbourLabeler):
     max_iter : int, default=200
         Largest number of sweeps, or of iterations of L-BFGS in mean field.
     tol : float, default=1e-5
-        Stop where the bound rises by less than this share of it in a sweep (or in ten iterations of L-BFGS by a tenth
-        of that, with a small gradient).
+        Stop where the bound rises by less than this share of it in a sweep, or in ten iterations of L-BFGS with a
+        small gradient.
     max_iter_predict : int, default=100
         Largest number of rounds of relaxation; damped ones are followed by up to 50 of damping 0.8 and 200 of 0.95.
     tol_predict : float, default=1e-4
