@@ -135,7 +135,8 @@ class GPSequenceLabeler(NeighbourLabeler):
         Stop where the bound rises by less than this share of it in a sweep, or in ten iterations of L-BFGS with a
         small gradient.
     max_iter_predict : int, default=100
-        Largest number of rounds of relaxation; damped ones are followed by up to 50 of damping 0.8 and 200 of 0.95.
+        Largest number of rounds of relaxation; damped ones are followed by up to 200 more, and 200 each of damping 0.8
+        and 0.95.
     tol_predict : float, default=1e-4
         A sequence has converged where no probability would change by more in a round without damping.
     n_samples : int, default=256
