@@ -95,11 +95,11 @@ def test_viterbi_is_the_best_of_all_labellings(decode, rng):
     for _ in range(10):
         model.dependency_mean_ = 2 * rng.normal(size=(1, 3, 3))
         table = (model.dependency_mean_ + 0.5 * model.dependency_var_)[0]
-        best = {kind: max(paths, key=lambda p: value(p, kind)) for kind in ("viterbi", "viterbi_mrf")}  # noqa: B023
+        best = {kind: max(paths, key=lambda p: value(p, kind)) for kind in ("viterbi", "viterbi_mrf")}
         differ += best["viterbi"] != best["viterbi_mrf"]
         assert tuple(model.predict([new_sequence()])[0]) == best[decode]
         fixed = model.predict([new_sequence()], y_observed=[[None, 1, None]])[0]
-        assert tuple(fixed) == max((p for p in paths if p[1] == 1), key=lambda p: value(p, decode))  # noqa: B023
+        assert tuple(fixed) == max((p for p in paths if p[1] == 1), key=lambda p: value(p, decode))
     assert differ > 2
 
 
