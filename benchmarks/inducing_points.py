@@ -38,7 +38,10 @@ def tracks(n_steps: int) -> tuple[list[np.ndarray], ...]:
 
 def ours(data: tuple[list[np.ndarray], ...], options: Any) -> np.ndarray:
     X, y, X_test, y_test = data
-    rows: dict[str, dict[str, Any]] = {"dependencies ()": {"dependencies": ()}}
+    rows: dict[str, dict[str, Any]] = {
+        "dependencies ()": {"dependencies": ()},
+        "dependencies (), minibatches": {"dependencies": (), "batch_size": 1000, "max_iter": 2},
+    }
     if options.dependencies:
         rows["stacked"] = {"dependencies": (-4, -2, -1, 1, 2, 4), "neighbours": "stacked"}
     inducing = np.empty((0, 0))

@@ -27,6 +27,7 @@ from sklearn_seqlab.gaussian_process._latent_models import (
     inducing_features,
 )
 from sklearn_seqlab.gaussian_process._priors import FeaturePrior, GramPrior, lower_inverse
+from sklearn_seqlab.gaussian_process._stochastic import stochastic_start
 from sklearn_seqlab.solvers import SolverOutcome
 
 __all__ = ["FullCovariance", "Scales"]
@@ -56,6 +57,10 @@ class FullCovariance:
         Work with features of a linear kernel: groups of equal columns.
     inducing : ndarray of shape (n_inducing, n_features) or None
         Work with inducing rows.
+    batch_size : int or None
+        Start with steps on minibatches; features and a joint prior alone.
+    seed : int
+        Of the minibatches.
     n_jobs : int or None
     """
 
@@ -69,11 +74,14 @@ class FullCovariance:
         joint: bool,
         group: np.ndarray | None = None,
         inducing: np.ndarray | None = None,
+        batch_size: int | None = None,
+        seed: int = 0,
         n_jobs: int | None = None,
     ):
         self.steps, self.form, self.bound, self.n_jobs = steps, form, bound, n_jobs
         self.joint = joint and not form.tied and len(form.lags) > 0
         self.group, self.inducing = group, inducing
+        self.batch_size, self.seed = batch_size, seed
         self.rows, self.index, self.contexts = self._distinct(values)
         self.point: FixedPoint | None = None
         self.start: tuple[np.ndarray, np.ndarray] | None = None
@@ -91,6 +99,17 @@ class FullCovariance:
                 old = self.point.couplings
                 couplings = CouplingFactor(self.form, scales.coupling, old.mean, old.variance)
         prior, residual = self._prior()
+        if start is None and self.batch_size is not None and isinstance(prior, FeaturePrior):
+            start = stochastic_start(
+                prior,
+                self.steps,
+                self.index,
+                residual,
+                self.bound,
+                batch_size=self.batch_size,
+                random=np.random.RandomState(self.seed),
+                n_jobs=self.n_jobs,
+            )
         self.point = FixedPoint(
             prior,
             self.steps,
