@@ -382,15 +382,13 @@ def test_a_curved_boundary_needs_a_kernel():
 
 @pytest.mark.parametrize("dependencies", [(), (-1, 1)])
 def test_minibatches_start_near_the_optimum(dependencies):
-    """The optimum is the same, and a sweep after three passes is close to it."""
+    """The optimum is the same, and what the minibatches lead to is close to it."""
     X, y = data(60)
     options = {"inference": "sparse", "n_inducing": 20, "random_state": 0, "tol": 1e-8, "max_iter": 500}
     plain = GPSequenceLabeler(RBF(), dependencies, **options).fit(X, y)
     found = GPSequenceLabeler(RBF(), dependencies, batch_size=40, **options).fit(X, y)
     assert_allclose(found.lower_bound_, plain.lower_bound_, rtol=1e-5)
-    first = found.lower_bound_history_[:2]
-    assert first[0] > plain.lower_bound_history_[0]
-    assert first[1] > plain.lower_bound_ - 0.025 * abs(plain.lower_bound_)
+    assert found.lower_bound_history_[0] > plain.lower_bound_ - 0.005 * abs(plain.lower_bound_)
     with pytest.raises(ValueError, match="batch_size needs posterior='joint'"):
         GPSequenceLabeler(RBF(), batch_size=10, posterior="factored").fit(X, y)
 
