@@ -112,8 +112,8 @@ class GPSequenceLabeler(NeighbourLabeler):
         With sparse inference, how many rows (k-means++).
     batch_size : int or None, default=None
         With sparse inference, start with natural-gradient steps on so many time steps at a time, three passes or more.
-        One sweep later the bound is within a few hundredths of its optimum: on long data ``max_iter=2`` may do. Needs
-        ``posterior="joint"`` and no ties.
+        The bound is then within a few thousandths of its optimum: on long data ``batch_size=1000, max_iter=2`` takes a
+        fraction of the time. Needs ``posterior="joint"`` and no ties.
     missing : {"drop", "impute", "raise"}, default="drop"
         A step without a label, or with a set of candidates, is not learnt from. As a neighbour it says nothing
         ("drop"), or what a first fit predicts for it ("impute", two rounds; the bound then is none).
@@ -132,10 +132,11 @@ class GPSequenceLabeler(NeighbourLabeler):
     max_iter : int, default=200
         Largest number of sweeps, or of iterations of L-BFGS in mean field.
     tol : float, default=1e-5
-        Stop where the bound rises by less than this share of it in a sweep (or in ten iterations of L-BFGS by a tenth
-        of that, with a small gradient).
+        Stop where the bound rises by less than this share of it in a sweep, or in ten iterations of L-BFGS with a
+        small gradient.
     max_iter_predict : int, default=100
-        Largest number of rounds of relaxation; damped ones are followed by up to 50 of damping 0.8 and 200 of 0.95.
+        Largest number of rounds of relaxation; damped ones are followed by up to 200 more, and 200 each of damping 0.8
+        and 0.95.
     tol_predict : float, default=1e-4
         A sequence has converged where no probability would change by more in a round without damping.
     n_samples : int, default=256

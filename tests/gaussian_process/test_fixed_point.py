@@ -325,6 +325,22 @@ def test_gradients_by_hyper_parameters(joint, inducing):
     assert_allclose(by_scale, numeric, atol=1e-6)
 
 
+@pytest.mark.parametrize("options", [{}, {"inducing": rows()[:4]}], ids=["rows", "inducing"])
+def test_couplings_of_a_joint_prior(options):
+    """Means and variances are those of normal couplings given the factors, by inverses."""
+    scales = Scales(1.7, 0.6)
+    found = full_covariance(kernels=[RBF()], scales=scales, **options)
+    mean, variance = (part.reshape(-1, N_LABELS) for part in found.couplings())
+    prior, contexts = found.point.prior, found.contexts.toarray()
+    for j in range(N_LABELS):
+        dual, lam = found.point.state.dual[:, j], found.point.state.lam[:, j]
+        gram = prior.gram(j) if isinstance(prior, GramPrior) else prior.columns(j) @ prior.columns(j).T
+        known = np.linalg.inv(gram + np.diag(1 / lam))
+        assert_allclose(mean[:, j], 0.6 * contexts.T @ dual, atol=1e-9)
+        expected = 0.6 - 0.36 * np.diag(contexts.T @ known @ contexts)
+        assert_allclose(variance[:, j], expected, atol=1e-8)
+
+
 def test_worked_gradients_by_length_scale():
     for bound, expected in (("jensen", -0.3730654), ("tilted", -0.7891459)):
         _, by_theta = full_covariance(False, bound, [RBF()]).gradient()

@@ -78,23 +78,29 @@ def test_worked_missing_labels():
 
 
 @pytest.mark.parametrize("decode", ["viterbi", "viterbi_mrf"])
-def test_viterbi_is_the_best_of_all_labellings(decode):
+def test_viterbi_is_the_best_of_all_labellings(decode, rng):
+    """Also with couplings so strong that the two kinds differ."""
     model = worked(dependencies=(-1,), decode=decode)
     mean, variance = (part[0] for part in model.predict_latent([new_sequence()]))
     base = mean + 0.5 * variance
-    table = (model.dependency_mean_ + 0.5 * model.dependency_var_)[0]
 
-    def value(path):
+    def value(path, kind):
         total = 0.0
         for t, label in enumerate(path):
             score = base[t] + (table[path[t - 1]] if t else 0.0)
-            total += score[label] - (np.logaddexp.reduce(score) if decode == "viterbi" else 0.0)
+            total += score[label] - (np.logaddexp.reduce(score) if kind == "viterbi" else 0.0)
         return total
 
-    best = max(product(range(3), repeat=3), key=value)
-    assert tuple(model.predict([new_sequence()])[0]) == best
-    fixed = model.predict([new_sequence()], y_observed=[[None, 1, None]])[0]
-    assert tuple(fixed) == max((p for p in product(range(3), repeat=3) if p[1] == 1), key=value)
+    paths, differ = list(product(range(3), repeat=3)), 0
+    for _ in range(10):
+        model.dependency_mean_ = 2 * rng.normal(size=(1, 3, 3))
+        table = (model.dependency_mean_ + 0.5 * model.dependency_var_)[0]
+        best = {kind: max(paths, key=lambda p: value(p, kind)) for kind in ("viterbi", "viterbi_mrf")}
+        differ += best["viterbi"] != best["viterbi_mrf"]
+        assert tuple(model.predict([new_sequence()])[0]) == best[decode]
+        fixed = model.predict([new_sequence()], y_observed=[[None, 1, None]])[0]
+        assert tuple(fixed) == max((p for p in paths if p[1] == 1), key=lambda p: value(p, decode))
+    assert differ > 2
 
 
 def test_chain_decoding_is_that_of_a_chain():
@@ -125,14 +131,15 @@ def test_without_dependencies_steps_are_independent():
 def test_three_forms_of_exact_inference_agree():
     """Over steps, over columns, and with the linear kernel as an object: one model."""
     X, y = data(10)
-    few = GPSequenceLabeler(inference="exact", dependencies=(-1,), **TIGHT).fit(X, y)
+    options = {"dependency_variance": 0.6, "scale": 1.7, **TIGHT}
+    few = GPSequenceLabeler(inference="exact", dependencies=(-1,), **options).fit(X, y)
     assert hasattr(few, "weight_mean_")
     wide = [np.hstack([values, values**2, np.sin(values @ np.ones((3, 80)) * np.arange(80))]) for values in X]
     assert hasattr(GPSequenceLabeler(inference="exact", max_iter=500).fit(wide, y), "X_train_")
     for posterior in ("joint", "factored"):
         few.set_params(posterior=posterior).fit(X, y)
         by_kernel = GPSequenceLabeler(
-            DotProduct(sigma_0=0.0, sigma_0_bounds="fixed"), (-1,), posterior=posterior, **TIGHT
+            DotProduct(sigma_0=0.0, sigma_0_bounds="fixed"), (-1,), posterior=posterior, **options
         ).fit(X, y)
         assert_allclose(by_kernel.lower_bound_, few.lower_bound_, rtol=1e-9)
         for one, other in zip(by_kernel.predict_latent(X), few.predict_latent(X), strict=True):
@@ -375,15 +382,13 @@ def test_a_curved_boundary_needs_a_kernel():
 
 @pytest.mark.parametrize("dependencies", [(), (-1, 1)])
 def test_minibatches_start_near_the_optimum(dependencies):
-    """The optimum is the same, and a sweep after three passes is close to it."""
+    """The optimum is the same, and what the minibatches lead to is close to it."""
     X, y = data(60)
     options = {"inference": "sparse", "n_inducing": 20, "random_state": 0, "tol": 1e-8, "max_iter": 500}
     plain = GPSequenceLabeler(RBF(), dependencies, **options).fit(X, y)
     found = GPSequenceLabeler(RBF(), dependencies, batch_size=40, **options).fit(X, y)
     assert_allclose(found.lower_bound_, plain.lower_bound_, rtol=1e-5)
-    first = found.lower_bound_history_[:2]
-    assert first[0] > plain.lower_bound_history_[0]
-    assert first[1] > plain.lower_bound_ - 0.025 * abs(plain.lower_bound_)
+    assert found.lower_bound_history_[0] > plain.lower_bound_ - 0.005 * abs(plain.lower_bound_)
     with pytest.raises(ValueError, match="batch_size needs posterior='joint'"):
         GPSequenceLabeler(RBF(), batch_size=10, posterior="factored").fit(X, y)
 

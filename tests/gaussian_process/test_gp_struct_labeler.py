@@ -11,6 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, DotProduct
 
 from sklearn_seqlab import GPStructLabeler
+from sklearn_seqlab.gaussian_process._gp_struct_labeler import _seen_weights
+from sklearn_seqlab.gaussian_process._kernels import group_columns, merge_columns
 from sklearn_seqlab.gaussian_process._mcmc_diagnostics import effective_sample_size, split_rhat
 from sklearn_seqlab.gaussian_process._slice_sampling import (
     ChainLikelihood,
@@ -128,6 +130,23 @@ def test_weights_and_scores_are_one_model():
     one, other = (np.concatenate(list(model.predict_proba(X))) for model in (by_weight, by_score))
     assert np.abs(one - other).mean() < 0.06
     assert by_weight.n_likelihood_evals_ < 20 * 1200
+
+
+@pytest.mark.parametrize("n_columns", [4, 60])
+def test_means_given_the_scores_of_training_steps(n_columns, rng):
+    """Conditioning by the definition; inputs that no training step has get no weight."""
+    values = rng.normal(size=(12, n_columns))
+    values[:, -1] = 0.0
+    group = group_columns(values)
+    draws = rng.normal(size=(3, group.max() + 1, 2))
+    found = _seen_weights(values, group, draws, 1e-8)
+    merged, size = merge_columns(values, group), np.bincount(group)
+    gram = (merged * size) @ merged.T
+    for one, mean in zip(draws, found, strict=True):
+        expected = size[:, None] * (merged.T @ np.linalg.lstsq(gram, merged @ one, rcond=1e-12)[0])
+        assert_allclose(mean, expected, atol=1e-5)
+        assert_allclose(merged @ mean, merged @ one, atol=1e-5)
+        assert_allclose(mean[group[-1]], 0.0, atol=1e-12)
 
 
 def test_predictions_are_averages_over_draws():

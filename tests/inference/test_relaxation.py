@@ -29,9 +29,9 @@ def test_worked_two_cycle():
     strong = two_cycle().relax(damping=0.8, tol=1e-6)
     assert strong.converged[0] and abs(strong.n_rounds[0] - 8) <= 3
     assert_allclose(strong.proba, [[0.512499, 0.487501]] * 2, atol=1e-5)
-    # damped by a half it still oscillates; the rounds of 0.8 that follow settle it
+    # damped by a half it still oscillates, also in the rounds that follow; those of 0.8 settle it
     half = two_cycle().relax(damping=0.5, max_rounds=200)
-    assert half.converged[0] and 200 < half.n_rounds[0] <= 250
+    assert half.converged[0] and 400 < half.n_rounds[0] <= 450
     sequential = two_cycle().relax(sequential=True, damping=0.0)
     assert sequential.converged[0] and sequential.n_rounds[0] <= 5
     assert_allclose(sequential.proba, [[0.0031, 0.9969], [0.9979, 0.0021]], atol=1e-4)
