@@ -37,5 +37,7 @@ class ConjunctionRules:
         for label in self.classes_:
             own = self.rules_[self.rules_["label"] == label]
             for rule in own[np.argsort(-own["weight"], kind="stable")[:top]]:
-                lines.append(f"{clause(label, rule['conjunction'], self.items_, names)}  % {rule['weight']:.2f}")
+                lines.append(
+                    f"{clause(label, rule['conjunction'], self.items_, names)}  % {rule['weight']:.2f}"
+                )
         return "\n".join(lines)
