@@ -59,7 +59,7 @@ N_TRAIN = 14
 COMPARED: dict[str, tuple[Any, dict[str, list[float]]]] = {
     "StructHKLClassifier": (
         StructHKLClassifier(rho=1.1, beta=0.5, loss="log", tol=5e-2, max_order=4),
-        {"C": [2e4, 2e5]},
+        {"C": [2e5, 1e6]},
     ),
     "StructuredSVM": (
         StructuredSVM(loss="hamming_sum", tol=1e-2, max_iter=50, random_state=0),
