@@ -136,14 +136,7 @@ CONFIGURATIONS = {
     "subsequences": SubsequenceKernelSVM(C=100.0, before=1, after=1),
     "optimal rules": StructHKLClassifier(C=100.0),
     "optimal rules, slack": StructHKLClassifier(
-        C=30.0,
-        tol=5e-2,
-        rescaling="slack",
-        negations=True,
-        missing="error",
-        rho=2.0,
-        beta=0.5,
-        warm_start=True,
+        C=100.0, rescaling="slack", negations=True, missing="error", rho=2.0, beta=0.5, warm_start=True
     ),
     "optimal rules, likelihood": StructHKLClassifier(C=100.0, loss="log", n_thresholds=2),
     "gaussian processes": GPSequenceLabeler(),
