@@ -12,6 +12,7 @@
 #   block_forward, block_backward   those over the moves among the children of one parent
 #   times_up            as times, but for the outside pass: a product of somethings is never rounded to nothing
 #   raise_steps         the same for the factors of the steps, between the passes
+#   least_of            a bound below all masses that are not nothing, if the algebra can lose masses by rounding
 #   trusted             whether the masses of a sequence certify its probabilities
 #
 # Words: a *prefix* is an admissible stack (s_0 .. s_q) of states down to some level q; prefixes are numbered
@@ -141,6 +142,16 @@ cdef inline double close_segments(
     return mass
 
 
+cdef inline void end_row(const Stack *s, double *upper, Py_ssize_t row, Py_ssize_t r1) noexcept nogil:
+    """What ends with step ``row``, from level m of ``upper`` to the levels above it."""
+    cdef Py_ssize_t n
+    if s.lowest != NULL and row + 1 < r1 and s.lowest[row + 1] > s.segment_level:  # nothing may end here
+        for n in range(s.cut[s.segment_level + 1]):
+            upper[n] = ZERO
+    else:
+        sweep_up(s, upper, row, 0, s.segment_level)
+
+
 cdef double forward(
     const Stack *s, Py_ssize_t r0, Py_ssize_t r1, double *log_scale,
 ) noexcept nogil:
@@ -152,6 +163,7 @@ cdef double forward(
     cdef Py_ssize_t base = s.cut[s.n_levels - 1]
     cdef Py_ssize_t t, k, n, i, slot, head = 0, n_open = 0
     cdef bint is_leaf = s.segment_level == s.n_levels - 1
+    cdef bint one_step = is_leaf and s.max_duration == 1 and not s.has_tail
     cdef double *upper = NULL
     cdef double *before = NULL
     cdef double *started
@@ -193,6 +205,14 @@ cdef double forward(
         opened = ZERO
         for n in range(leaf, n_upper):
             opened = plus(opened, started[n])
+        if one_step:  # every segment ends where it starts: none is ever open
+            add(log_scale, &lost, lift_row(s.step + t * s.n_stacks, local, opened, s.n_stacks))
+            duration = s.duration + t * s.duration_stride
+            for n in range(s.n_leaves):
+                upper[leaf + n] = times(times(started[leaf + n], local[n]), duration[n])
+            end_row(s, upper, t, r1)
+            before = upper
+            continue
         if not is_zero(opened):
             slot = head + n_open if head + n_open < s.max_duration else head + n_open - s.max_duration
             s.live[slot] = t
@@ -243,11 +263,7 @@ cdef double forward(
                     leaf_expire(s, n, opened)
             head = head + 1 if head + 1 < s.max_duration else 0
             n_open -= 1
-        if s.lowest != NULL and t + 1 < r1 and s.lowest[t + 1] > s.segment_level:  # nothing may end here
-            for n in range(n_upper):
-                upper[n] = ZERO
-        else:
-            sweep_up(s, upper, t, 0, s.segment_level)
+        end_row(s, upper, t, r1)
         before = upper
     mass = ZERO
     for n in range(s.cut[1]):

@@ -30,6 +30,7 @@ cdef inline double share(double mass, const Shares *p) noexcept nogil:
 cdef inline void leaf_backward(
     double *run, const double *local, const double *duration, const double *closing, const double *started,
     double *outer, double *duration_share, Py_ssize_t n, const Shares *p,
+    double least, double least_duration, double least_closing,
 ) noexcept nogil:
     cdef Py_ssize_t k
     cdef double mass
@@ -41,8 +42,8 @@ cdef inline void leaf_backward(
 
 
 cdef inline void block_backward(
-    const double *before, const double *behind, const double *block, double *through, double *block_share,
-    double *enter_share, bint shared, Py_ssize_t k, const Shares *p,
+    const double *before, const double *behind, const double *block, const double *turned, double *through,
+    double *block_share, double *enter_share, bint shared, Py_ssize_t k, const Shares *p,
 ) noexcept nogil:
     cdef Py_ssize_t u, v
     cdef double mass
@@ -59,6 +60,10 @@ cdef inline void block_backward(
 
 cdef inline void finish_moves(double *move_share, const double *move, Py_ssize_t n) noexcept nogil:
     pass
+
+
+cdef inline double least_of(const double *masses, Py_ssize_t n) noexcept nogil:
+    return -INFINITY
 
 
 cdef inline bint prepare_shares(Shares *p, double mass, double weight) noexcept nogil:

@@ -11,18 +11,22 @@ cdef inline void open_back(
     cdef double *share_of = p.start + row * s.start_stride
     cdef double *first_share = p.first + row * s.first_stride
     cdef Py_ssize_t n, c
+    cdef bint starts
     cdef double mass, branch, through
     for n in range(s.cut[high] - 1, s.cut[low] - 1, -1):
         mass = ZERO
+        starts = not is_zero(started[n])
         for c in range(s.begin[n], s.end[n]):
             branch = times_up(start[c], outer[c])
             if c < s.first_stride:
                 branch = times_up(branch, first[c])
+            mass = plus(mass, branch)
+            if not starts:
+                continue
             through = share(times(started[n], branch), p)
             share_of[c] += through
             if c < s.first_stride:
                 first_share[c] += through
-            mass = plus(mass, branch)
         outer[n] = mass
 
 
@@ -75,6 +79,9 @@ cdef inline void move_back(
             b = s.begin[n]
             k = s.end[n] - b
             for u in range(k):
+                if is_zero(outer_end[n]):  # as of every open segment
+                    outer_end[b + u] = ZERO
+                    continue
                 outer_end[b + u] = times_up(outer_end[n], stop[b + u])
                 if b < s.last_stride:
                     outer_end[b + u] = times_up(outer_end[b + u], last[b + u])
@@ -88,7 +95,8 @@ cdef inline void move_back(
                 behind[v] = times_up(outer_start[b + v], enter[b + v]) if b < s.edge_stride else outer_start[b + v]
                 before[v] = times(ended[b + v], leave[b + v]) if b < s.edge_stride else ended[b + v]
             block_backward(
-                before, behind, move + s.block[n], through, move_share + s.block[n],
+                before, behind, move + s.block[n], s.turned + s.block[n] if s.turned != NULL else NULL,
+                through, move_share + s.block[n],
                 p.enter + row * s.edge_stride + b if b < s.edge_stride else NULL, s.move_stride == 0, k, p,
             )
             for u in range(k):
@@ -201,7 +209,7 @@ cdef inline void leaf_row_back(
     cdef const double *duration = s.duration_up + i * s.duration_stride
     cdef double *duration_share = p.duration + i * s.duration_stride
     cdef double *beyond
-    cdef double mass
+    cdef double mass, least = ONE
     for n in range(s.n_leaves):
         outer[n] = ZERO
         run[n] = ONE
@@ -209,9 +217,13 @@ cdef inline void leaf_row_back(
         t = i + a
         if a and s.lowest != NULL and s.highest[t] <= s.segment_level:
             return
+        if a % 8 == 7:  # products of bounds fall faster than any product
+            least = least_of(run, s.n_leaves)
+        least = times(least, s.least_local[t - r0])
         leaf_backward(
             run, s.local + t * s.n_stacks, duration + a * s.n_leaves, s.closing + (t + 1 - r0) * s.n_leaves,
             started, outer, duration_share + a * s.n_leaves, s.n_leaves, p,
+            least, s.least_duration, s.least_closing[t + 1 - r0],
         )
         if is_zero(run[0]):
             n = 1
@@ -262,6 +274,13 @@ cdef inline void tail_back(
     retreat(s, p, s.row_ended, s.down, back, row)
 
 
+cdef inline void keep_closing(const Stack *s, Py_ssize_t boundary, const double *masses) noexcept nogil:
+    cdef Py_ssize_t n
+    for n in range(s.n_leaves):
+        s.closing[boundary * s.n_leaves + n] = masses[n]
+    s.least_closing[boundary] = least_of(masses, s.n_leaves)
+
+
 cdef void backward(const Stack *s, Shares *p, Py_ssize_t r0, Py_ssize_t r1) noexcept nogil:
     """Outside pass and all probabilities of one sequence, after ``forward``."""
     cdef Py_ssize_t leaf = s.cut[s.segment_level], n_upper = s.cut[s.segment_level + 1]
@@ -271,14 +290,16 @@ cdef void backward(const Stack *s, Shares *p, Py_ssize_t r0, Py_ssize_t r1) noex
     cdef double *outer_end = s.outer_end
     cdef double *started
     cdef double *ended
-    cdef double covered
+    cdef double *covered = s.inner
     p.outside = ZERO
     raise_steps(s, r0, r1)
     for n in range(s.cut[1]):
         outer_end[n] = ONE
     close_back(s, p, s.ended + (r1 - 1) * n_upper, outer_end, r1 - 1, 1, s.segment_level)
-    for n in range(s.n_leaves):
-        (s.closing + (r1 - r0) * s.n_leaves)[n] = outer_end[leaf + n]
+    keep_closing(s, r1 - r0, outer_end + leaf)
+    if is_leaf:
+        for i in range(r0, r1):
+            s.least_local[i - r0] = least_of(s.local + i * s.n_stacks, s.n_stacks)
     for n in range(s.n_stacks * s.has_tail):
         (s.outer_tail + (r1 - r0) * s.n_stacks)[n] = ZERO
     for i in range(r1 - 1, r0 - 1, -1):
@@ -313,20 +334,30 @@ cdef void backward(const Stack *s, Shares *p, Py_ssize_t r0, Py_ssize_t r1) noex
                 s, p, s.ended + (i - 1) * n_upper, started, outer_end, outer_start, i, 1, s.segment_level,
                 s.lowest[i], s.highest[i],
             )
-        for n in range(s.n_leaves):
-            (s.closing + (i - r0) * s.n_leaves)[n] = outer_end[leaf + n]
         if s.lowest != NULL and s.lowest[i] > s.segment_level:
             for n in range(s.n_leaves):
-                (s.closing + (i - r0) * s.n_leaves)[n] = ZERO
+                outer_end[leaf + n] = ZERO
+        keep_closing(s, i - r0, outer_end + leaf)
     if not is_leaf:
         return
     for n in range(s.n_leaves):
-        covered = 0.0
-        for i in range(r0, r1):
-            covered += p.step[i * s.n_stacks + n]
-            p.step[i * s.n_stacks + n] = max(covered, 0.0)
-            ended = s.ended + i * n_upper
-            covered -= share(times(ended[leaf + n], (s.closing + (i + 1 - r0) * s.n_leaves)[n]), p)
+        covered[n] = 0.0
+    for i in range(r0, r1):
+        ended = s.ended + i * n_upper + leaf
+        started = p.step + i * s.n_stacks
+        for n in range(s.n_leaves):
+            covered[n] += started[n]
+            started[n] = max(covered[n], 0.0)
+            covered[n] -= share(times(ended[n], (s.closing + (i + 1 - r0) * s.n_leaves)[n]), p)
+
+
+cdef void turn_moves(const Stack *s) noexcept nogil:
+    cdef Py_ssize_t n, k, u, v
+    for n in range(s.cut[s.n_levels - 1]):
+        k = s.end[n] - s.begin[n]
+        for u in range(k):
+            for v in range(k):
+                s.turned[s.block[n] + v * k + u] = s.move[s.block[n] + u * k + v]
 
 
 def inside_outside(
@@ -361,6 +392,8 @@ def inside_outside(
     double[:, ::1] outer_tail,              # WORK  (longest + 1, n_stacks), or (1, .) without a tail
     double[:, ::1] row_ended,               # WORK  (max_duration, n_prefixes)
     double[:, ::1] row_started,             # WORK  (max_duration, n_prefixes)
+    double[::1] turned,                     # WORK  (n_moves,), or (0,) where moves differ by row
+    double[:, ::1] least,                   # WORK  (2, longest + 1)
     double[::1] log_z,                      # OUT   (n_sequences,), nats
     unsigned char[::1] certified,           # OUT   (n_sequences,), 0: wrong, and so is what was added
     double[:, ::1] step_share,              # IN/OUT probabilities are added, shapes as above
@@ -388,6 +421,12 @@ def inside_outside(
     s.outer_tail = &outer_tail[0, 0]
     s.row_ended = &row_ended[0, 0]
     s.row_started = &row_started[0, 0]
+    s.least_local = &least[0, 0]
+    s.least_closing = &least[1, 0]
+    s.least_duration = least_of(s.duration_up, duration_up.shape[0] * duration_up.shape[1] * s.n_leaves)
+    s.turned = &turned[0] if turned.shape[0] else NULL
+    if s.turned != NULL:
+        turn_moves(&s)
     p.step = &step_share[0, 0]
     p.start = &start_share[0, 0]
     p.stop = &stop_share[0, 0]

@@ -9,10 +9,10 @@ lower bound. The outside pass rounds up to ``TINY`` whatever is not forbidden, s
 of the first step, is an upper bound. Where both agree, neither has lost or added anything that matters: the errors
 of all steps have one sign, and their sum is the difference.
 """
-from libc.math cimport exp, log, INFINITY
+from libc.math cimport log, INFINITY
 
 from sklearn_seqlab.inference._stack_types cimport Shares, Stack
-from sklearn_seqlab.inference._vector cimport add, axpy, matvec, max_of, vecmat
+from sklearn_seqlab.inference._vector cimport add, axpy, exp_of, matvec, max_of, vecmat
 
 cdef extern from *:
     """
@@ -35,7 +35,23 @@ cdef extern from *:
         for (k = 0; k < n; k++) upper[k] += inner[k] * duration[k];
     }
 
-    static CYTHON_INLINE void seqlab_leaf_backward(
+    static CYTHON_INLINE void seqlab_leaf_backward_plain(
+        double *CYTHON_RESTRICT run, const double *CYTHON_RESTRICT local,
+        const double *CYTHON_RESTRICT duration, const double *CYTHON_RESTRICT closing,
+        const double *CYTHON_RESTRICT started, double *CYTHON_RESTRICT outer,
+        double *CYTHON_RESTRICT share, double unit, Py_ssize_t n)
+    {
+        Py_ssize_t k;
+        for (k = 0; k < n; k++) {
+            const double x = run[k] * local[k];
+            const double y = x * duration[k] * closing[k];
+            run[k] = x;
+            outer[k] += y;
+            share[k] += y * started[k] * unit;
+        }
+    }
+
+    static CYTHON_INLINE void seqlab_leaf_backward_up(
         double *CYTHON_RESTRICT run, const double *CYTHON_RESTRICT local,
         const double *CYTHON_RESTRICT duration, const double *CYTHON_RESTRICT closing,
         const double *CYTHON_RESTRICT started, double *CYTHON_RESTRICT outer,
@@ -55,7 +71,11 @@ cdef extern from *:
     void leaf_forward_by "seqlab_leaf_forward"(
         const double *inner, const double *duration, double *upper, Py_ssize_t n,
     ) noexcept nogil
-    void leaf_backward_by "seqlab_leaf_backward"(
+    void leaf_backward_plain "seqlab_leaf_backward_plain"(
+        double *run, const double *local, const double *duration, const double *closing,
+        const double *started, double *outer, double *share, double unit, Py_ssize_t n,
+    ) noexcept nogil
+    void leaf_backward_up "seqlab_leaf_backward_up"(
         double *run, const double *local, const double *duration, const double *closing,
         const double *started, double *outer, double *share, double unit, Py_ssize_t n,
     ) noexcept nogil
@@ -87,14 +107,15 @@ cdef inline double nats(double mass) noexcept nogil:
 cdef inline double lift_row(const double *scores, double *out, double mass, Py_ssize_t n) noexcept nogil:
     """Divide by the open mass and by the largest factor; minus infinity if nothing is left."""
     cdef Py_ssize_t k
-    cdef double factor, top = max_of(scores, n)
+    cdef double unit, top = max_of(scores, n)
     if top == -INFINITY or not 0.0 < mass < INFINITY:
         for k in range(n):
             out[k] = 0.0
         return -INFINITY
+    exp_of(out, scores, top, n)
+    unit = 1.0 / mass
     for k in range(n):
-        factor = exp(scores[k] - top)
-        out[k] = factor * (1.0 / mass) if factor >= TINY else 0.0
+        out[k] = out[k] * unit if out[k] >= TINY else 0.0
     return top + log(mass)
 
 
@@ -160,8 +181,14 @@ cdef inline double share(double mass, const Shares *p) noexcept nogil:
 cdef inline void leaf_backward(
     double *run, const double *local, const double *duration, const double *closing, const double *started,
     double *outer, double *duration_share, Py_ssize_t n, const Shares *p,
+    double least, double least_duration, double least_closing,
 ) noexcept nogil:
-    leaf_backward_by(run, local, duration, closing, started, outer, duration_share, p.unit, n)
+    cdef bint plain = least >= TINY and least * least_duration >= TINY
+    plain = plain and least * least_duration * least_closing >= TINY
+    if plain:  # then the same, faster
+        leaf_backward_plain(run, local, duration, closing, started, outer, duration_share, p.unit, n)
+    else:
+        leaf_backward_up(run, local, duration, closing, started, outer, duration_share, p.unit, n)
 
 
 cdef inline void block_forward(double *moved, const double *before, const double *block, Py_ssize_t k) noexcept nogil:
@@ -169,12 +196,15 @@ cdef inline void block_forward(double *moved, const double *before, const double
 
 
 cdef inline void block_backward(
-    const double *before, const double *behind, const double *block, double *through, double *block_share,
-    double *enter_share, bint shared, Py_ssize_t k, const Shares *p,
+    const double *before, const double *behind, const double *block, const double *turned, double *through,
+    double *block_share, double *enter_share, bint shared, Py_ssize_t k, const Shares *p,
 ) noexcept nogil:
     """Where all rows share the scores of moves, their shares wait for ``finish_moves`` to be multiplied by them."""
     cdef Py_ssize_t u, v
-    matvec(through, block, behind, k)
+    if turned != NULL:
+        vecmat(through, behind, turned, k)
+    else:
+        matvec(through, block, behind, k)
     for u in range(k):
         if through[u] < SMALL:  # what it lost may be more than rounding
             through[u] = 0.0
@@ -197,6 +227,15 @@ cdef inline void finish_moves(double *move_share, const double *move, Py_ssize_t
     cdef Py_ssize_t k
     for k in range(n):
         move_share[k] = move_share[k] * move[k] if move[k] > 0.0 else 0.0  # a factor of zero may meet infinity
+
+
+cdef inline double least_of(const double *masses, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t k
+    cdef double least = INFINITY
+    for k in range(n):
+        if 0.0 < masses[k] < least:
+            least = masses[k]
+    return least
 
 
 cdef inline bint prepare_shares(Shares *p, double mass, double weight) noexcept nogil:

@@ -62,6 +62,10 @@ cdef struct Stack:
     double *inner                   # (n_stacks,)
     double *row_ended               # (max_duration, n_prefixes)
     double *row_started             # (max_duration, n_prefixes)
+    double *turned                  # (n_moves,) shared moves with rows and columns exchanged, or NULL
+    double *least_local             # (longest + 1,) see `least_of`
+    double *least_closing           # (longest + 1,)
+    double least_duration
     # workspaces of the way back along one configuration
     double *candidates              # (longest + n_prefixes + 1,)
     double *outer_rows              # (longest, n_prefixes)

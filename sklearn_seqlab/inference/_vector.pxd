@@ -9,6 +9,8 @@ stores, not arithmetic, bound these loops.
 cdef extern from *:
     """
     #include <math.h>
+    #include <stdint.h>
+    #include <string.h>
 
     /* out = matrix @ x: four rows at a time, one running sum each. */
     static CYTHON_INLINE void seqlab_matvec(
@@ -93,6 +95,41 @@ cdef extern from *:
         *sum = t;
     }
 
+    /* out = exp(x - shift) within 2 units in the last place; arguments below -708 count as -708, NaN stays. The
+       second loop has no branch and no call, so that it vectorises: exp(z) = 2^k exp(r), k whole and |r| <= log(2)/2. */
+    static CYTHON_INLINE void seqlab_exp(
+        double *CYTHON_RESTRICT out, const double *CYTHON_RESTRICT x, double shift, Py_ssize_t n)
+    {
+        const double whole = 6755399441055744.0;  /* 1.5 * 2^52: what is added to it is rounded to an integer */
+        Py_ssize_t j;
+        for (j = 0; j < n; j++) {
+            const double z = x[j] - shift;
+            out[j] = z < -708.0 ? -708.0 : z;
+        }
+        for (j = 0; j < n; j++) {
+            const double z = out[j];
+            const double sum = z * 1.4426950408889634 + whole, k = sum - whole;
+            const double r = (z - k * 0.693147180369123816490) - k * 1.90821492927058770002e-10;
+            double p = 1.0 / 479001600.0, power;
+            int64_t bits;
+            memcpy(&bits, &sum, sizeof bits);
+            bits = (int64_t)((uint64_t)(bits + 1023) << 52);
+            memcpy(&power, &bits, sizeof power);
+            p = p * r + 1.0 / 39916800.0;
+            p = p * r + 1.0 / 3628800.0;
+            p = p * r + 1.0 / 362880.0;
+            p = p * r + 1.0 / 40320.0;
+            p = p * r + 1.0 / 5040.0;
+            p = p * r + 1.0 / 720.0;
+            p = p * r + 1.0 / 120.0;
+            p = p * r + 1.0 / 24.0;
+            p = p * r + 1.0 / 6.0;
+            p = p * r + 0.5;
+            p = p * r * r + r;
+            out[j] = power + power * p;
+        }
+    }
+
     /* log(sum(exp(x))); minus infinity if every entry is. */
     static CYTHON_INLINE double seqlab_log_sum_exp(const double *x, Py_ssize_t n)
     {
@@ -107,6 +144,7 @@ cdef extern from *:
     void vecmat "seqlab_vecmat"(double *out, const double *x, const double *matrix, Py_ssize_t n) noexcept nogil
     void matvec "seqlab_matvec"(double *out, const double *matrix, const double *x, Py_ssize_t n) noexcept nogil
     double max_of "seqlab_max"(const double *x, Py_ssize_t n) noexcept nogil
+    void exp_of "seqlab_exp"(double *out, const double *x, double shift, Py_ssize_t n) noexcept nogil
     double log_sum_exp "seqlab_log_sum_exp"(const double *x, Py_ssize_t n) noexcept nogil
     void add "seqlab_add"(double *sum, double *lost, double term) noexcept nogil
     void axpy "seqlab_axpy"(double *out, double a, const double *x, Py_ssize_t n) noexcept nogil

@@ -413,6 +413,8 @@ class PackedStacks:
             np.empty((longest + 1 if len(self.tail) else 1, n_stacks)),
             np.empty((self.max_duration, n_prefixes)),
             np.empty((self.max_duration, n_prefixes)),
+            np.empty(self.layout.n_moves if len(self.move) == 1 else 0),
+            np.empty((2, longest + 1)),
             log_z, certified,
             *(getattr(shares, name) for name in _NAMES),
         )  # fmt: skip

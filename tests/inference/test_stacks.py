@@ -330,6 +330,20 @@ def test_long_sequences_stay_in_scaled_masses(structure, rng):
     assert_allclose(shares.step.sum(axis=1), 1, rtol=1e-9)
 
 
+def test_probabilities_of_one_step_keep_their_digits(rng):
+    # down to the least mass that is not rounded to nothing; 37 stacks leave a remainder for any vector width
+    layout = StackLayout.of(1, [np.ones((1, 37), dtype=bool)])
+    scores = rng.uniform(-680, 0, (1, 37))
+    model = PackedStacks(
+        layout, 1, scores, np.zeros((1, 38)), np.zeros((1, 38)), np.zeros((1, 37 * 37)), np.zeros((1, 1, 37)),
+        np.array([0, 1]),
+    )  # fmt: skip
+    log_z, shares, redone = model.forward_backward(numerics="scaled")
+    assert_allclose(log_z, logsumexp(scores), rtol=1e-15)
+    masses = np.exp(scores - scores.max())
+    assert_allclose(shares.step, masses / masses.sum(), rtol=2e-15)
+
+
 def test_durations_may_move_to_steps(rng):
     """``levelled`` changes no sum and no probability, exactly."""
     structure = Structure((1, 3), 1, 30, 0)
