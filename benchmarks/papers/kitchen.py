@@ -4,7 +4,8 @@
 five channels (place, velocity, speed) or one-hot cells and headings. The hierarchy has gamma durations and weighs
 the inputs at the first and last step of each leg once more. "cascade": a chain over legs whose cross-validated
 probabilities are the inputs of a chain over activities. "partial": half of the activity segments have lost their
-labels, and half their boundaries. "product": a chain over pairs of labels.
+labels, and half their boundaries. "product": a chain over pairs of labels. "dynamic CRF": a chain per level,
+coupled step by step.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from scipy.stats import wilcoxon
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 
-from sklearn_seqlab import HSCRFClassifier, LinearChainCRF, SemiCRF
+from sklearn_seqlab import DynamicCRF, HSCRFClassifier, LinearChainCRF, SemiCRF
 from sklearn_seqlab.datasets import make_kitchen_trajectories
 from sklearn_seqlab.metrics import micro_accuracy_score
 from sklearn_seqlab.preprocessing import SlidingWindow
@@ -85,6 +86,13 @@ def product(data: Any) -> dict[str, float]:
     return {"activity": accuracy(truth, found, 0), "leg": accuracy(truth, found, 1)}
 
 
+def grid(data: Any, before: int = 0) -> dict[str, float]:
+    X = SlidingWindow(before=before, after=before).fit_transform(data.data) if before else data.data
+    found = DynamicCRF().fit(X[:N_TRAIN], data.target[:N_TRAIN]).predict(X[N_TRAIN:])
+    truth = data.target[N_TRAIN:]
+    return {"activity": accuracy(truth, found, 0), "leg": accuracy(truth, found, 1)}
+
+
 def nested(data: Any, y: list[Any] | None = None, **changes: Any) -> dict[str, float]:
     model = hierarchy(**changes).fit(data.data[:N_TRAIN], data.target[:N_TRAIN] if y is None else y)
     found = model.predict(data.data[N_TRAIN:])
@@ -109,6 +117,8 @@ ROWS: dict[str, Any] = {
     "flat chain on activities, partial": lambda data: flat(data, 0, y=partial_labels(data, 0)),
     "cascade": cascade,
     "product": product,
+    "dynamic CRF": grid,
+    "dynamic CRF, window -2..2": lambda data: grid(data, before=2),
     "HSCRF, no edges": lambda data: nested(data, edge_features=()),
     "HSCRF": nested,
     "HSCRF, marginal decoding": lambda data: nested(data, decoding="marginal"),

@@ -25,9 +25,11 @@ import rfid
 import segments
 import strengths
 import ua
+import ua_days
 
 TABLES = {
     "ua": ua,
+    "ua_days": ua_days,
     "boosting": boosting,
     "durations": durations,
     "gaussian": gaussian,
