@@ -338,7 +338,7 @@ def test_probabilities_of_one_step_keep_their_digits(rng):
         layout, 1, scores, np.zeros((1, 38)), np.zeros((1, 38)), np.zeros((1, 37 * 37)), np.zeros((1, 1, 37)),
         np.array([0, 1]),
     )  # fmt: skip
-    log_z, shares, redone = model.forward_backward(numerics="scaled")
+    log_z, shares, _ = model.forward_backward(numerics="scaled")
     assert_allclose(log_z, logsumexp(scores), rtol=1e-15)
     masses = np.exp(scores - scores.max())
     assert_allclose(shares.step, masses / masses.sum(), rtol=2e-15)
