@@ -6,7 +6,7 @@
     python benchmarks/hierarchies.py known      seconds against the share of known ends
     python benchmarks/hierarchies.py kasteren   SemiCRF and a three-level HSCRF on house A by days
 
-CPU seconds, the least of several runs. `speed` needs a C compiler; `kasteren` looks for data as the fetchers do.
+CPU seconds, the least of several runs; `speed` gives medians of ratios. It needs a C compiler; `kasteren` looks for data as the fetchers do.
 """
 
 from __future__ import annotations
@@ -154,18 +154,20 @@ def speed() -> None:
 
 
 def row(name, sizes, n_steps, length, model, bare, trips) -> None:
-    reference = best(lambda: bare(*trips), 15)
+    """All three once per round, and the median of the ratios within rounds: a shared machine changes its speed."""
     if isinstance(model, NestedSegments):
-        inside = best(lambda: fresh(model)._scaled_inside())
-        everything = best(lambda: fresh(model).forward_backward())
+        inside, everything = lambda: fresh(model)._scaled_inside(), lambda: fresh(model).forward_backward()
         redone = model.forward_backward()[1].redone
     else:
-        inside = best(scaled_inside(model))
-        everything = best(lambda: model.forward_backward())
+        inside, everything = scaled_inside(model), model.forward_backward
         redone = model.forward_backward()[2]
+    rounds = np.array(
+        [[best(lambda: bare(*trips), 3), best(inside, 3), best(everything, 3)] for _ in range(11)]
+    )
+    per_loop, per_inside = np.median(rounds[:, 1:] / rounds[:, :-1], axis=0)
     print(
-        f"| {name} | {n_steps} | {sizes} | {length} | {1e3 * inside:.2f} | {inside / reference:.2f} | "
-        f"{everything / inside:.2f} | {int(redone)} |",
+        f"| {name} | {n_steps} | {sizes} | {length} | {1e3 * rounds[:, 1].min():.2f} | {per_loop:.2f} | "
+        f"{per_inside:.2f} | {int(redone)} |",
         flush=True,
     )
 
