@@ -6,7 +6,8 @@
     python benchmarks/hierarchies.py known      seconds against the share of known ends
     python benchmarks/hierarchies.py kasteren   SemiCRF and a three-level HSCRF on house A by days
 
-CPU seconds, the least of several runs; `speed` gives medians of ratios. It needs a C compiler; `kasteren` looks for data as the fetchers do.
+CPU seconds, the least of several runs; `speed` gives medians of ratios. It needs a C compiler;
+`kasteren` looks for data as the fetchers do.
 """
 
 from __future__ import annotations

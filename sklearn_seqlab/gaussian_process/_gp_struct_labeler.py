@@ -18,10 +18,10 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 
 from sklearn_seqlab import _parallel
-from sklearn_seqlab._arguments import positive
+from sklearn_seqlab._level_labeler import SamplingLabeler
 from sklearn_seqlab._progress import Progress
 from sklearn_seqlab._sklearn_private import Interval, StrOptions, _fit_context
-from sklearn_seqlab.base import SequenceLabeler, SequenceTags
+from sklearn_seqlab.base import SequenceTags
 from sklearn_seqlab.gaussian_process._kernels import (
     distinct_rows,
     group_columns,
@@ -52,7 +52,7 @@ __all__ = ["GPStructLabeler"]
 _MIXED = 1.1
 
 
-class GPStructLabeler(SequenceLabeler):
+class GPStructLabeler(SamplingLabeler):
     """Chain conditional random field with Gaussian-process scores, sampled (GPstruct).
 
     The score of a label at a step is a Gaussian process in the inputs, transitions have a normal prior, and labellings
@@ -184,7 +184,7 @@ class GPStructLabeler(SequenceLabeler):
         tags = super().__sklearn_tags__()
         tags.target_tags.missing_labels = tags.target_tags.candidate_sets = True
         tags.input_tags.sparse = is_linear(self.kernel)
-        tags.probabilities = tags.pairwise = tags.likelihood = tags.sampling = True
+        tags.probabilities = tags.pairwise = tags.likelihood = True
         tags.regularisation = "scale"
         tags.keeps_rows = tags.fixed_units = not is_linear(self.kernel)
         tags.non_deterministic = True  # draws are dealt out in the order of the data
@@ -416,25 +416,9 @@ class GPStructLabeler(SequenceLabeler):
         log_p = np.concatenate([logsumexp(part, axis=0) - np.log(len(part)) for part in parts])
         return np.minimum(log_p, 0.0)
 
-    def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> list[np.ndarray]:
-        """Draw labellings from the posterior predictive distribution.
-
-        Parameters
-        ----------
-        X : list of array-like or sparse matrix of shape (n_timesteps, n_features)
-        n_samples : int, default=1
-        random_state : int, RandomState instance or None, default=None
-
-        Returns
-        -------
-        draws : list of n_samples object ndarrays of shape (n_sequences,)
-            Each as :meth:`predict` returns it; all sequences of a draw share one draw of the model.
-        """
-        n_samples = positive(n_samples, "n_samples")
-        batch = self._pack(X)
-        random = check_random_state(random_state)
-        chosen = random.randint(len(self.transition_samples_), size=n_samples)
-        seeds = random.randint(np.iinfo(np.int32).max, size=batch.n_sequences)
+    def _draw(self, batch: PackedBatch, n_samples: int, seeds: np.ndarray) -> list[np.ndarray]:
+        # all sequences of a sample share one draw of the model
+        chosen = np.random.RandomState([seeds[0], 1]).randint(len(self.transition_samples_), size=n_samples)
 
         def work(draws: PosteriorDraws) -> np.ndarray:
             codes = np.empty((n_samples, len(draws.index)), dtype=np.intp)
@@ -445,8 +429,7 @@ class GPStructLabeler(SequenceLabeler):
                     codes[wanted] = chains.sample(len(wanted), generator)
             return codes
 
-        parts = np.concatenate(self._map(batch, None, work), axis=1)
-        return [batch.unpack(self.classes_[codes]) for codes in parts]
+        return list(self.classes_[np.concatenate(self._map(batch, None, work), axis=1)])
 
     def _root(self, gram: np.ndarray) -> np.ndarray:
         gram[np.diag_indices_from(gram)] += float(self.jitter)
