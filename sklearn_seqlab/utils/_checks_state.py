@@ -119,7 +119,7 @@ def _strange(value: Any, path: str) -> Iterator[str]:
 @check(lambda estimator: not get_tags(estimator).keeps_rows)
 def check_training_rows_are_not_kept(estimator: Any) -> None:
     X, y = make_check_data(estimator)
-    n_copies = 60
+    n_copies = 30
     small = len(pickle.dumps(fresh(estimator).fit(X, y)))
     large = len(pickle.dumps(fresh(estimator).fit(X * n_copies, y * n_copies)))
     # eight bytes per row and label sequence would show; a longer loss curve or rule list would not
