@@ -40,55 +40,64 @@ def forward_backward(
     double[::1] log_z,                      # OUT   (n_sequences,), -inf where infeasible
 ):
     """Log-partition and weighted marginals; O(n_steps * n_labels**2) exponentials."""
-    cdef Py_ssize_t n_labels = unary.shape[1], k, s, t, i, j, at
-    cdef double *beta = &rows[0, 0]
-    cdef double *pulled = &rows[1, 0]
-    cdef double *row = &rows[2, 0]
-    cdef double top, mass
+    cdef Py_ssize_t k, s
     with nogil:
         for k in range(sequences.shape[0]):
             s = sequences[k]
-            log_z[s] = forward_one(unary, transition, offsets[s], offsets[s + 1], row, node)
-            if log_z[s] == -INFINITY:
-                for t in range(offsets[s], offsets[s + 1]):
-                    for j in range(n_labels):
-                        node[t, j] = 0.0
+            log_z[s] = one_sequence(unary, transition, offsets[s], offsets[s + 1], weight[s], &rows[0, 0], node, edge)
+
+
+cdef double one_sequence(
+    const double[:, ::1] unary, const double[:, :, ::1] transition, Py_ssize_t start, Py_ssize_t stop, double weight,
+    double *rows, double[:, ::1] node, double[:, :, ::1] edge,
+) noexcept nogil:
+    """Fill the rows of one sequence, add to ``edge``; returns the log-partition."""
+    cdef Py_ssize_t n_labels = unary.shape[1], t, i, j, at
+    cdef double *beta = rows
+    cdef double *pulled = rows + n_labels
+    cdef double *row = rows + 2 * n_labels
+    cdef double top, mass, log_z = forward_one(unary, transition, start, stop, row, node)
+    if log_z == -INFINITY:
+        for t in range(start, stop):
+            for j in range(n_labels):
+                node[t, j] = 0.0
+        return log_z
+    for j in range(n_labels):
+        beta[j] = 0.0
+    for t in range(stop - 1, start - 1, -1):
+        for j in range(n_labels):
+            pulled[j] = unary[t, j] + beta[j]
+            row[j] = node[t, j] + beta[j]
+        # divided by sums, not by exp of a log: that of a large score has lost the small digits
+        top, mass = max_of(row, n_labels), 0.0
+        for j in range(n_labels):
+            node[t, j] = exp(row[j] - top)
+            mass += node[t, j]
+        for j in range(n_labels):
+            node[t, j] *= weight / mass
+        if t == start:
+            break
+        at = t if transition.shape[0] > 1 else 0
+        top, mass = -INFINITY, 0.0
+        for i in range(n_labels):
+            for j in range(n_labels):
+                row[j] = transition[at, i, j] + pulled[j]
+            beta[i] = log_sum_exp(row, n_labels)
+            top = max(top, node[t - 1, i] + max_of(row, n_labels))
+        for i in range(n_labels):
+            for j in range(n_labels):
+                mass += exp(((node[t - 1, i] - top) + transition[at, i, j]) + pulled[j])
+        for i in range(n_labels):
+            if node[t - 1, i] == -INFINITY:
                 continue
             for j in range(n_labels):
-                beta[j] = 0.0
-            for t in range(offsets[s + 1] - 1, offsets[s] - 1, -1):
-                for j in range(n_labels):
-                    pulled[j] = unary[t, j] + beta[j]
-                    row[j] = node[t, j] + beta[j]
-                # divided by sums, not by exp of a log: that of a large score has lost the small digits
-                top, mass = max_of(row, n_labels), 0.0
-                for j in range(n_labels):
-                    node[t, j] = exp(row[j] - top)
-                    mass += node[t, j]
-                for j in range(n_labels):
-                    node[t, j] *= weight[s] / mass
-                if t == offsets[s]:
-                    break
-                at = t if transition.shape[0] > 1 else 0
-                top, mass = -INFINITY, 0.0
-                for i in range(n_labels):
-                    for j in range(n_labels):
-                        row[j] = transition[at, i, j] + pulled[j]
-                    beta[i] = log_sum_exp(row, n_labels)
-                    top = max(top, node[t - 1, i] + max_of(row, n_labels))
-                for i in range(n_labels):
-                    for j in range(n_labels):
-                        mass += exp(((node[t - 1, i] - top) + transition[at, i, j]) + pulled[j])
-                for i in range(n_labels):
-                    if node[t - 1, i] == -INFINITY:
-                        continue
-                    for j in range(n_labels):
-                        edge[at, i, j] += weight[s] / mass * exp(
-                            ((node[t - 1, i] - top) + transition[at, i, j]) + pulled[j]
-                        )
-                top = max_of(beta, n_labels)
-                for i in range(n_labels):
-                    beta[i] -= top
+                edge[at, i, j] += weight / mass * exp(
+                    ((node[t - 1, i] - top) + transition[at, i, j]) + pulled[j]
+                )
+        top = max_of(beta, n_labels)
+        for i in range(n_labels):
+            beta[i] -= top
+    return log_z
 
 
 cdef double forward_one(

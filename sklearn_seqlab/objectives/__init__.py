@@ -2,6 +2,7 @@
 
 from sklearn_seqlab.objectives._boosting_features import FEATURE_SETS
 from sklearn_seqlab.objectives._chain_boosting import ChainBoosting, HeldOutChains
+from sklearn_seqlab.objectives._chain_descent import ChainDescent
 from sklearn_seqlab.objectives._chain_likelihood import ChainLogLikelihood
 from sklearn_seqlab.objectives._chain_margin import ChainMargin
 from sklearn_seqlab.objectives._chain_scores import ChainCoefficients, assemble_chains, check_coefficients
@@ -30,6 +31,7 @@ __all__ = [
     "FEATURE_SETS",
     "ChainBoosting",
     "ChainCoefficients",
+    "ChainDescent",
     "ChainLogLikelihood",
     "ChainMargin",
     "Chunk",

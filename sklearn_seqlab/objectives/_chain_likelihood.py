@@ -116,6 +116,7 @@ class ChainLogLikelihood:
         )
         self.n_coef = self.layout.n_coef
         self.split, self.join = self.layout.split, self.layout.join
+        self.is_convex = bool((labels.codes >= 0).all())
         penalised = np.ones(self.n_coef)
         penalised[self.layout.cuts[-1] :] = 0.0
         self.penalty = ElasticNet(penalised, l1_ratio)

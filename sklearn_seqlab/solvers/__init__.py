@@ -9,6 +9,7 @@ from sklearn_seqlab.solvers._margin import DualSolution, MarginOutcome, MarginPr
 from sklearn_seqlab.solvers._one_slack import one_slack
 from sklearn_seqlab.solvers._outcome import Objective, SolverOutcome, report
 from sklearn_seqlab.solvers._owlqn import owlqn
+from sklearn_seqlab.solvers._passes import passes, warm_up
 from sklearn_seqlab.solvers._simplex_qp import simplex_qp
 from sklearn_seqlab.solvers._stochastic import stochastic
 from sklearn_seqlab.solvers._subgradient import SubgradientRun, perceptron, subgradient
@@ -31,10 +32,12 @@ __all__ = [
     "minimise_along",
     "one_slack",
     "owlqn",
+    "passes",
     "perceptron",
     "report",
     "simplex_qp",
     "stochastic",
     "subgradient",
+    "warm_up",
     "working_set",
 ]

@@ -425,3 +425,53 @@ def test_same_optimum_as_crfsuite(rng, tmp_path, C, l1_ratio):
     assert_allclose(model.transition_coef_, transition, atol=2e-3)
     for item, labels in zip(items, model.predict(X), strict=True):
         assert tagger.tag(item) == labels.tolist()
+
+
+# stochastic steps
+
+
+def many_sequences(rng, n):
+    X, y = [], []
+    for _ in range(n):
+        codes = np.repeat(rng.integers(0, 3, 3), 2)[: rng.integers(1, 7)]
+        X.append(rng.normal(size=(len(codes), 3)) + np.eye(3)[codes])
+        y.append(np.array(["a", "b", "c"])[codes])
+    return X, y
+
+
+def test_stochastic_steps_learn_what_the_quasi_newton_solver_learns(rng):
+    X, y = many_sequences(rng, 300)
+    exact = LinearChainCRF(C=0.1, solver="lbfgs", tol=1e-6).fit(X, y)
+    model = LinearChainCRF(C=0.1, solver="sgd", tol=1e-6, random_state=0).fit(X, y)
+    likelihood = exact.log_likelihood(X, y).sum(), model.log_likelihood(X, y).sum()
+    assert abs(likelihood[1] / likelihood[0] - 1) < 0.01
+    assert_allclose(model.coef_, exact.coef_, atol=0.1)
+    assert len(model.loss_curve_) == model.n_iter_ + 1
+    again = LinearChainCRF(C=0.1, solver="sgd", tol=1e-6, random_state=0, n_jobs=2).fit(X, y)
+    assert_array_equal(again.coef_, model.coef_)
+
+
+def test_many_sequences_are_first_gone_through_one_by_one(rng):
+    X, y = many_sequences(rng, 1000)
+    exact = LinearChainCRF(solver="lbfgs", tol=1e-8).fit(X, y)
+    model = LinearChainCRF(tol=1e-8).fit(X, y)
+    assert model.loss_curve_[0] < 0.6 * exact.loss_curve_[0]
+    assert model.loss_curve_[-1] == pytest.approx(exact.loss_curve_[-1], rel=1e-9)
+    assert_allclose(model.coef_, exact.coef_, atol=1e-3)
+    assert_array_equal(LinearChainCRF(tol=1e-8, n_jobs=2).fit(X, y).coef_, model.coef_)
+    # nothing of the kind where the objective is not convex, or the start is given
+    hidden = [[None] * len(y[0]), y[1].astype(object), *y[2:]]
+    hidden[1][0] = None
+    assert LinearChainCRF().fit(X, hidden).loss_curve_[0] >= 0.9 * exact.loss_curve_[0]
+    model.set_params(warm_start=True).fit(X, y)
+    assert model.n_iter_ <= 3
+
+
+def test_stochastic_steps_refuse_what_they_cannot_take(rng):
+    X, y = many_sequences(rng, 5)
+    with pytest.raises(ValueError, match=r"solver='sgd' cannot take l1_ratio > 0"):
+        LinearChainCRF(solver="sgd", l1_ratio=0.5).fit(X, y)
+    with pytest.raises(ValueError, match="takes no transition_features"):
+        LinearChainCRF(solver="sgd", transition_features="all").fit(X, y)
+    with pytest.warns(ConvergenceWarning, match="largest number of passes, 2"):
+        LinearChainCRF(solver="sgd", max_iter=2).fit(X, y)

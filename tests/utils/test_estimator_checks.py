@@ -57,6 +57,9 @@ CONFIGURATIONS = {
         sigma=10.0,
         decoding="marginal",
     ),
+    "chain, stochastic": LinearChainCRF(
+        C=0.1, solver="sgd", restrict_features="auto", class_weight="balanced"
+    ),
     "boosted, held out": BoostedCRF(
         n_rounds=5, feature_set="persistence", validation_fraction=0.3, n_iter_no_change=3, corrective_every=3
     ),
