@@ -26,8 +26,8 @@ STAGES = [
     {"solvers"},  # minimise an objective
     {"metrics"},  # scores over lists of label sequences
     {"base"},  # what every estimator is
-    # streams; draws and probabilities by level; rules as text
-    {"_online_labeler", "_level_labeler", "_conjunction_rules"},
+    # streams, step by step and part by part; draws and probabilities by level; rules as text
+    {"_online_labeler", "_chain_stream", "_level_labeler", "_conjunction_rules"},
     {"_chain_labeler", "_hierarchy_labeler"},  # what every estimator over chains, over segments predicts
     {"_hierarchy_fit"},  # how those over segments learn
     MODELS,

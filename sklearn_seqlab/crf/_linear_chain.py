@@ -11,11 +11,14 @@ from numpy.typing import ArrayLike
 
 from sklearn_seqlab import _parallel
 from sklearn_seqlab._chain_labeler import LinearChainLabeler, OnlineChainLabeler, OnlineScores
+from sklearn_seqlab._chain_stream import next_part
 from sklearn_seqlab._progress import Progress
 from sklearn_seqlab._sklearn_private import Interval, StrOptions, _fit_context
 from sklearn_seqlab.base import SequenceTags
 from sklearn_seqlab.objectives import ChainDescent, ChainLogLikelihood, check_coefficients
 from sklearn_seqlab.sequences import (
+    LabelCodes,
+    PackedBatch,
     class_weights,
     encode_training_labels,
     pack,
@@ -23,7 +26,16 @@ from sklearn_seqlab.sequences import (
     read_cost,
     read_weights,
 )
-from sklearn_seqlab.solvers import SolverOutcome, lbfgs, owlqn, passes, report, warm_up
+from sklearn_seqlab.solvers import (
+    SolverOutcome,
+    calibrate,
+    lbfgs,
+    owlqn,
+    passes,
+    report,
+    step_through,
+    warm_up,
+)
 
 __all__ = ["LinearChainCRF"]
 
@@ -241,19 +253,13 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         if self.solver == "sgd" and len(columns):
             raise ValueError("solver='sgd' takes no transition_features; use solver='lbfgs' or 'auto'.")
         with _parallel.one_blas_thread(), Progress(self.verbose, "LinearChainCRF", self.max_iter) as progress:
-            objective = ChainLogLikelihood(
+            objective = self._objective(
                 batch,
                 labels,
-                weight=weight * class_weights(self.class_weight, labels),
-                C=self.C,
-                l1_ratio=self.l1_ratio,
-                fit_intercept=self.fit_intercept,
-                start_end=self.start_end,
+                weight,
                 edge_columns=columns if len(columns) else None,
                 allowed_transitions=read_allowed_transitions(self.allowed_transitions, labels),
                 pairs=self._observed_pairs(batch, labels),
-                cost=None if self.loss == "log" else read_cost(self.cost, labels.classes),
-                n_jobs=self.n_jobs,
             )
             self._warn_if_large(objective.n_coef)
             outcome = self._solve(objective, self._start(objective, labels.classes, columns), progress)
@@ -262,10 +268,85 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         self._set_input_attributes(batch)
         self._set_coefficients(parts, labels.classes, columns)
         self.n_iter_, self.loss_curve_ = outcome.n_iter, np.array(outcome.history)
+        if hasattr(self, "_stream"):
+            del self._stream
         if outcome.interrupted:
             raise KeyboardInterrupt
         report(outcome, "Raise max_iter, loosen tol, lower C, or scale the features (StandardScaler).")
         return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: ArrayLike | None = None
+    ) -> LinearChainCRF:
+        """One stochastic step on each of some sequences of a stream, in their order, whatever ``solver`` is.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in :meth:`fit`.
+        classes : array-like of shape (n_labels,), default=None
+            All labels that may come; needed at the first call, unless ``y`` has them all.
+
+        Returns
+        -------
+        self : LinearChainCRF
+
+        Raises
+        ------
+        ValueError
+            If a label, the number of features or a parameter on which the weights depend is not that of the first
+            call; with ``l1_ratio > 0`` or transition features, which these steps do not take; or with
+            ``restrict_features``, ``allowed_transitions="observed"`` or ``class_weight="balanced"``, which need all the
+            data. The estimator is then left as it was.
+
+        Notes
+        -----
+        The length of the first step is found on the sequences of the first call; it falls with the root of their
+        number. Each sequence has an equal share, among those that have come, of the penalty. ``loss_curve_`` holds the mean loss of
+        a sequence at each call, before the steps, in nats.
+        """
+        if self.l1_ratio > 0:
+            raise ValueError("partial_fit cannot take l1_ratio > 0.")
+        if isinstance(self.class_weight, str):
+            raise ValueError("partial_fit cannot take class_weight='balanced', which needs all the data.")
+        stream = getattr(self, "_stream", None)
+        batch, labels, columns, allowed, layout = next_part(self, X, y, classes, stream, {})
+        if len(columns):
+            raise ValueError("partial_fit takes no transition_features.")
+        weight = read_weights(sample_weight, batch.n_sequences)
+        with _parallel.one_blas_thread():
+            objective = self._objective(batch, labels, weight, allowed_transitions=allowed)
+            n_new = objective.batch.n_sequences
+            start = np.zeros(objective.n_coef) if stream is None else objective.join(self._coefficients())
+            n_before = 0 if stream is None else stream["n_steps"]
+            descent = partial(ChainDescent, objective, n_before=n_before)
+            eta = calibrate(descent, start, n_new, self.random_state) if stream is None else stream["eta"]
+            coef, loss, eta = step_through(descent, start, n_new, eta)
+        losses = np.empty(0) if stream is None else self.loss_curve_
+        if stream is None:
+            self._set_input_attributes(batch)
+        self._set_coefficients(objective.split(coef), labels.classes, columns)
+        self._stream = {"layout": layout, "n_steps": n_before + n_new, "eta": eta}
+        self.loss_curve_ = np.append(losses, loss / n_new)
+        self.n_iter_ = len(self.loss_curve_)
+        return self
+
+    def _objective(
+        self, batch: PackedBatch, labels: LabelCodes, weight: np.ndarray, **layout: Any
+    ) -> ChainLogLikelihood:
+        return ChainLogLikelihood(
+            batch,
+            labels,
+            weight=weight * class_weights(self.class_weight, labels),
+            C=self.C,
+            l1_ratio=self.l1_ratio,
+            fit_intercept=self.fit_intercept,
+            start_end=self.start_end,
+            cost=None if self.loss == "log" else read_cost(self.cost, labels.classes),
+            n_jobs=self.n_jobs,
+            **layout,
+        )
 
     def _solve(self, objective: ChainLogLikelihood, start: np.ndarray, callback: Progress) -> SolverOutcome:
         options: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "callback": callback}

@@ -13,12 +13,16 @@ from sklearn_seqlab.sequences import step_costs
 
 __all__ = ["ChainDescent"]
 
+# Steps on a stream have half their length after three times so many.
+_STREAM_SCALE = 300
+
 
 class ChainDescent:
     """Steps on single sequences of ``objective / C``, from ``coef`` on.
 
-    The length of step ``k`` is ``eta / (1 + k / (C * n_sequences) * eta)``, in scaled variables: of the gradient of one
-    sequence's loss, and of an equal share of the penalty.
+    The length of step ``k`` is ``eta / (1 + k * eta / (C * n_sequences))``, in scaled variables: of the gradient of one
+    sequence's loss, and of its share of the penalty. In a stream, whose end nobody knows, it is
+    ``eta / sqrt(1 + k / 300)``.
 
     Parameters
     ----------
@@ -27,6 +31,8 @@ class ChainDescent:
     coef : ndarray of shape (n_coef,)
         Where the run starts; copied.
     eta : float
+    n_before : int, default=None
+        In a stream, the sequences that came before; all that have come share the penalty.
 
     Notes
     -----
@@ -34,7 +40,13 @@ class ChainDescent:
     Bottou, "Large-scale machine learning with stochastic gradient descent", 2010; spec "chain models" 3.4.
     """
 
-    def __init__(self, objective: ChainLogLikelihood, coef: np.ndarray, eta: float):
+    def __init__(
+        self,
+        objective: ChainLogLikelihood,
+        coef: np.ndarray,
+        eta: float,
+        n_before: int | None = None,
+    ):
         if objective.layout.n_edge or objective.l1 is not None:
             raise ValueError("Steps are for a squared penalty, without features on moves.")
         self.objective, self.eta = objective, eta
@@ -45,8 +57,9 @@ class ChainDescent:
         self.node = np.ascontiguousarray(node)
         self.transition = np.full((n_labels, n_labels), -np.inf)
         self.transition[layout.allowed_transitions] = moves
-        self.n_steps, self._length = 0, np.zeros(1)
-        self._rate = 1.0 / (objective.C * objective.batch.n_sequences)
+        self.n_steps, self._length = n_before or 0, np.zeros(1)
+        self._rate = 1.0 / (objective.C * (self.n_steps + objective.batch.n_sequences))
+        self._decay = (self._rate * eta, 1.0) if n_before is None else (1 / _STREAM_SCALE, 0.5)
         self._inputs = _rows_of(layout.features)
         scale, _, _, _, _, intercept_scale = np.split(objective.scale, layout.cuts)
         self._pairs, self._n_pairs, self._unit = _pairs_of(layout.features, scale)
@@ -76,7 +89,7 @@ class ChainDescent:
         loss = _chain_steps.sweep(
             order, objective.batch.offsets, objective.weight, *self._inputs, objective.labels.codes, self._fits,
             self._cost, *self._pairs, self._unit, self._move_unit, self._intercept_unit, self._rate, self.eta,
-            self._rate * self.eta, self.n_steps, self._length, self._seen, self.node, self.transition, self.start,
+            *self._decay, self.n_steps, self._length, self._seen, self.node, self.transition, self.start,
             self.end, self.intercept, *self._work,
         )  # fmt: skip
         self.n_steps += len(order)

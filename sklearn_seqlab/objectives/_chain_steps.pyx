@@ -79,7 +79,8 @@ def sweep(
     double intercept_unit,                  # IN
     double rate,                            # IN    of the penalty
     double eta,                             # IN    length of the first step
-    double decay,                           # IN    step k has the length eta / (1 + decay * k)
+    double decay,                           # IN    step k has the length eta / (1 + decay * k) ** power
+    double power,                           # IN
     Py_ssize_t n_before,                    # IN    steps of earlier calls
     double[::1] length,                     # INOUT (1,) of all steps so far
     double[::1] seen,                       # INOUT (n_features,)
@@ -175,7 +176,7 @@ def sweep(
             if not isfinite(loss):
                 break
             # the step
-            step = eta / (1.0 + decay * <double> (n_before + number))
+            step = eta / (1.0 + decay * <double> (n_before + number)) ** power
             for t in range(n):
                 for entry in range(indptr[r0 + t], indptr[r0 + t + 1]):
                     i = entry - indptr[r0 + t] if dense else indices[entry]

@@ -9,7 +9,7 @@ from sklearn_seqlab.solvers._margin import DualSolution, MarginOutcome, MarginPr
 from sklearn_seqlab.solvers._one_slack import one_slack
 from sklearn_seqlab.solvers._outcome import Objective, SolverOutcome, report
 from sklearn_seqlab.solvers._owlqn import owlqn
-from sklearn_seqlab.solvers._passes import passes, warm_up
+from sklearn_seqlab.solvers._passes import calibrate, passes, step_through, warm_up
 from sklearn_seqlab.solvers._simplex_qp import simplex_qp
 from sklearn_seqlab.solvers._stochastic import stochastic
 from sklearn_seqlab.solvers._subgradient import SubgradientRun, perceptron, subgradient
@@ -27,6 +27,7 @@ __all__ = [
     "SolverOutcome",
     "SubgradientRun",
     "boost",
+    "calibrate",
     "frank_wolfe",
     "lbfgs",
     "minimise_along",
@@ -36,6 +37,7 @@ __all__ = [
     "perceptron",
     "report",
     "simplex_qp",
+    "step_through",
     "stochastic",
     "subgradient",
     "warm_up",

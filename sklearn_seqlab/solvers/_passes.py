@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn_seqlab.solvers._outcome import Objective, SolverOutcome
 from sklearn_seqlab.solvers._stopping import check_start
 
-__all__ = ["Descent", "passes", "warm_up"]
+__all__ = ["calibrate", "passes", "step_through", "warm_up"]
 
 # Lengths of steps are tried on at most so many sequences, a factor of two apart.
 _N_TRIAL, _N_DOUBLINGS = 300, 20
@@ -124,8 +124,22 @@ def warm_up(
     return descent.coef()
 
 
-def calibrate(make_descent: MakeDescent, start: np.ndarray, n_sequences: int, random: Any) -> float:
+def step_through(
+    make_descent: MakeDescent, start: np.ndarray, n_sequences: int, eta: float
+) -> tuple[np.ndarray, float, float]:
+    """One pass in order: coefficients, summed loss, and the length of steps, halved until none was lost."""
+    for _ in range(_N_DOUBLINGS):
+        descent = make_descent(start, eta)
+        loss = _sweep(descent, np.arange(n_sequences))
+        if np.isfinite(loss):
+            return descent.coef(), loss, eta
+        eta /= 2
+    raise ValueError("Steps of any length leave the range of double precision: scale the features.")
+
+
+def calibrate(make_descent: MakeDescent, start: np.ndarray, n_sequences: int, random_state: Any) -> float:
     """The length, among powers of two times 0.1, with the least loss after a pass over a sample."""
+    random = check_random_state(random_state)
     sample = random.permutation(n_sequences)[:_N_TRIAL]
 
     def loss_after(eta: float) -> float:

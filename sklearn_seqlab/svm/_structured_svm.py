@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from sklearn_seqlab import _parallel
 from sklearn_seqlab._chain_labeler import LinearChainLabeler
+from sklearn_seqlab._chain_stream import next_part
 from sklearn_seqlab._progress import Progress
 from sklearn_seqlab._sklearn_private import Interval, StrOptions, _fit_context
 from sklearn_seqlab.base import SequenceTags
@@ -19,7 +20,6 @@ from sklearn_seqlab.objectives import ChainMargin
 from sklearn_seqlab.sequences import (
     LabelCodes,
     PackedBatch,
-    encode_labels,
     encode_training_labels,
     known_runs,
     pack,
@@ -340,37 +340,11 @@ class StructuredSVM(LinearChainLabeler):
         the mean slack of the stream. With ``average`` (also "auto") the coefficients are averages of the iterates.
         Partly labelled sequences are completed by the model as it is when they come.
         """
-        if self.restrict_features is True or isinstance(self.allowed_transitions, str):
-            raise ValueError(
-                "partial_fit takes neither restrict_features nor allowed_transitions='observed', "
-                "which need all the data."
-            )
         stream = getattr(self, "_stream", None)
-        batch = pack(X) if stream is None else self._pack(X)
-        if stream is not None:
-            if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
-                raise ValueError(f"classes is {classes!r}, but the first call had {self.classes_.tolist()}.")
-            known: np.ndarray | None = self.classes_
-        else:
-            known = None if classes is None else encode_labels([list(classes)], name="classes").classes
-        if known is None:
-            labels = encode_training_labels(y, batch.offsets)
-        else:
-            labels = encode_labels(y, batch.offsets, classes=known)
+        more = {"intercept_scaling": float(self.intercept_scaling)}
+        batch, labels, columns, allowed, layout = next_part(self, X, y, classes, stream, more)
         if self.partial == "error":
             raise_if_partial(labels, _CURE)
-        columns = self._edge_columns(batch)
-        allowed = read_allowed_transitions(self.allowed_transitions, labels)
-        layout = {
-            "fit_intercept": self.fit_intercept,
-            "intercept_scaling": float(self.intercept_scaling),
-            "start_end": self.start_end,
-            "transition_features": columns.tolist(),
-            "allowed_transitions": allowed.tolist(),
-        }
-        for name, now in layout.items():
-            if stream is not None and stream["layout"][name] != now:
-                raise ValueError(f"{name} is no longer what it was in the first call of partial_fit.")
         with _parallel.one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
             problem = self._problem(
                 batch,

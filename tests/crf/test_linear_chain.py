@@ -1,5 +1,6 @@
 """LinearChainCRF itself: worked numbers, options against their definitions, and reductions."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from oracles import EnumeratedChain
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from worked_numbers import t1, t2, t2_partial
@@ -14,6 +16,7 @@ from worked_numbers import t1, t2, t2_partial
 from sklearn_seqlab import LinearChainCRF
 from sklearn_seqlab.exceptions import InfeasibleSequenceError
 from sklearn_seqlab.objectives import ChainLogLikelihood
+from sklearn_seqlab.sequences import encode_labels, pack
 
 
 def with_coefficients(X, y, *, coef, transition, start, end):
@@ -475,3 +478,87 @@ def test_stochastic_steps_refuse_what_they_cannot_take(rng):
         LinearChainCRF(solver="sgd", transition_features="all").fit(X, y)
     with pytest.warns(ConvergenceWarning, match="largest number of passes, 2"):
         LinearChainCRF(solver="sgd", max_iter=2).fit(X, y)
+
+
+# streams
+
+
+def test_a_stream_comes_near_the_fit_on_all_of_it(rng):
+    X, y = many_sequences(rng, 2000)
+    whole = LinearChainCRF(solver="lbfgs").fit(X, y)
+    model = LinearChainCRF(random_state=0)
+    for first in range(0, 2000, 200):
+        model.partial_fit(X[first : first + 200], y[first : first + 200], classes=["a", "b", "c"])
+    assert model.n_iter_ == len(model.loss_curve_) == 10
+    assert model.loss_curve_[-1] < 1.2 * whole.loss_curve_[-1] / 2000
+    assert model.score(X, y) > whole.score(X, y) - 0.03
+    assert whole.log_likelihood(X, y).mean() - model.log_likelihood(X, y).mean() < 0.05
+
+
+def test_a_call_of_one_sequence_is_one_step(rng):
+    X, y = many_sequences(rng, 30)
+    model = LinearChainCRF(random_state=0).partial_fit(X, y)
+    before = model.coef_.copy()
+    model.partial_fit(X[:1], y[:1])
+    batch = pack(X[:1])
+    labels = encode_labels(y[:1], batch.offsets, classes=model.classes_)
+    objective = ChainLogLikelihood(
+        batch, labels, weight=np.ones(1), allowed_transitions=np.ones((3, 3), dtype=bool)
+    )
+    eta = model._stream["eta"]
+    gradient = objective.value_and_gradient(np.zeros(objective.n_coef))[1]
+    assert gradient.shape == (objective.n_coef,) and eta > 0
+    assert np.abs(model.coef_ - before).max() < 2 * eta
+    assert model._stream["n_steps"] == 31
+
+
+def test_a_stream_may_lack_labels_and_features_at_first(rng):
+    X, y = many_sequences(rng, 60)
+    short = [np.where(np.arange(3) < 2, values, 0.0) for values in X[:10]]
+    model = LinearChainCRF(random_state=0).partial_fit(
+        short, [["a"] * len(labels) for labels in y[:10]], classes=["c", "b", "a"]
+    )
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    for _ in range(10):
+        model.partial_fit(X, [[None, *labels[1:]] if len(labels) > 1 else labels for labels in y])
+    assert model.score(X, y) > 0.5
+    # and a fit, or another stream's first call, begins anew
+    fitted = clone(model).fit(X, y)
+    assert_array_equal(model.fit(X, y).coef_, fitted.coef_)
+    model.partial_fit(X, y)
+    assert model.n_iter_ == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"l1_ratio": 0.5}, "l1_ratio > 0"),
+        ({"class_weight": "balanced"}, "needs all the data"),
+        ({"restrict_features": True}, "need all the data"),
+        ({"allowed_transitions": "observed"}, "need all the data"),
+        ({"transition_features": "all"}, "no transition_features"),
+    ],
+)
+def test_streams_refuse_what_needs_all_the_data(options, message, rng):
+    X, y = many_sequences(rng, 5)
+    with pytest.raises(ValueError, match=message):
+        LinearChainCRF(**options).partial_fit(X, y)
+
+
+def test_a_bad_part_leaves_a_stream_as_it_was(rng):
+    X, y = many_sequences(rng, 30)
+    model = LinearChainCRF(random_state=0).partial_fit(X, y)
+    before = pickle.dumps(model)
+    for bad_X, bad_y, options in (
+        (X, [["z"] * len(labels) for labels in y], {}),
+        ([values[:, :2] for values in X], y, {}),
+        ([np.full_like(values, np.nan) for values in X], y, {}),
+        (X, [[None] * len(labels) for labels in y], {}),
+        (X, y, {"classes": ["a", "b"]}),
+        (X, y, {"sample_weight": np.zeros(30)}),
+    ):
+        with pytest.raises(ValueError):
+            model.partial_fit(bad_X, bad_y, **options)
+        assert pickle.dumps(model) == before
+    with pytest.raises(ValueError, match="start_end is no longer"):
+        model.set_params(start_end=False).partial_fit(X, y)
