@@ -152,7 +152,11 @@ class OnlineLabeler:
     def _allowed(self, y_observed: Any) -> np.ndarray:
         labels = np.empty(1, dtype=object)
         labels[0] = y_observed
-        return encode_labels([labels], classes=self.classes_, name="y_observed").allowed()[0]
+        try:
+            return encode_labels([labels], classes=self.classes_, name="y_observed").allowed()[0]
+        except ValueError as error:
+            place = f"y_observed at time step {self.n_steps_}"
+            raise ValueError(str(error).replace("y_observed[0][0]", place)) from None
 
     def _check(self, row: np.ndarray) -> None:
         wrong = np.isinf(row) if self._allow_nan else ~np.isfinite(row)

@@ -145,3 +145,11 @@ def test_an_impossible_step_ends_a_stream(lag):
         stream.finish()
     stream.step([0])
     assert stream.n_steps_ == 1
+
+
+def test_an_unknown_label_in_a_stream_is_named_by_its_time_step(rng):
+    X = [rng.normal(size=(8, 2)) for _ in range(4)]
+    stream = HMMClassifier().fit(X, [list("abababab")] * 4).predict_online()
+    stream.step(X[0][0])
+    with pytest.raises(ValueError, match="y_observed at time step 1 is 'zz'"):
+        stream.step(X[0][1], "zz")

@@ -303,8 +303,8 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         Notes
         -----
         The length of the first step is found on the sequences of the first call; it falls with the root of their
-        number. Each sequence has an equal share, among those that have come, of the penalty. ``loss_curve_`` holds the mean loss of
-        a sequence at each call, before the steps, in nats.
+        number. Each sequence has an equal share, among those that have come, of the penalty. ``loss_curve_`` holds
+        the mean loss of a sequence at each call, before the steps, in nats.
         """
         if self.l1_ratio > 0:
             raise ValueError("partial_fit cannot take l1_ratio > 0.")

@@ -25,9 +25,10 @@ from sklearn_seqlab.gaussian_process._couplings import (
 )
 from sklearn_seqlab.gaussian_process._fixed_point import LabelledSteps
 from sklearn_seqlab.gaussian_process._full_covariance import FullCovariance, Scales
-from sklearn_seqlab.gaussian_process._hyper_parameters import learn
+from sklearn_seqlab.gaussian_process._hyper_parameters import at_limit, learn
 from sklearn_seqlab.gaussian_process._kernels import (
     Kernels,
+    check_memory,
     distinct_rows,
     group_columns,
     inducing_rows,
@@ -60,7 +61,8 @@ __all__ = ["GPSequenceLabeler"]
 # With "auto": the cube of the size of the smallest exact problem times the number of labels, up to which a fit takes
 # seconds; beyond it mean field (linear) takes less, and inducing rows (other kernels).
 _EXACT_LINEAR, _EXACT_KERNEL = 2e9, 2e10
-_LARGEST_EXACT = 20_000
+_CURE = "use inference='meanfield' (linear kernel) or 'sparse'"
+_FARTHEST = 10**9
 _IMPUTE_ROUNDS, _STACK_FOLDS = 2, 4
 # Of so many rows the prior variance is looked at, and below this it has collapsed.
 _ROWS_LOOKED_AT, _COLLAPSED = 2000, 0.05
@@ -120,12 +122,15 @@ class GPSequenceLabeler(NeighbourLabeler):
     decode : {"rns", "chain", "viterbi", "viterbi_mrf"}, default="rns"
         "rns" relaxes the probabilities of all steps to a fixed point (Algorithm 2 of the paper) and takes the best
         label of each. "chain" takes the marginals of a chain with the mean scores, exactly; it needs -1 or 1 among
-        ``dependencies`` and reads no others. "viterbi" and "viterbi_mrf" need ``dependencies=(-1,)``: the best path of
-        the model that is normalised step by step, and of the sum of scores.
+        ``dependencies``, of which it takes the mean of both tables, and reads no others. "viterbi" and
+        "viterbi_mrf" need ``dependencies=(-1,)``: the best path of the model that is normalised step by step, and of
+        the sum of scores.
     update_order : {"synchronous", "sequential"}, default="synchronous"
         Order of relaxation. Answers differ: sequential rounds keep what the first guess from the left decides.
     variance_weight : float, default=0.5
-        How much of the variance of a score counts in decoding: 0.5 is ``log E exp(score)``.
+        How much of the variance of a score counts in decoding: 0.5 is ``log E exp(score)``. Far from all training
+        inputs variances outweigh means, and the label that varies most wins with a probability of nearly one; with 0,
+        or with ``predict_proba(X, method="mc")``, it does not.
     damping : float, default=0.5
         Share of its old probabilities that a step keeps in a round. 0 is the published update, which for dependencies
         to both sides often alternates between two states for ever.
@@ -215,7 +220,7 @@ class GPSequenceLabeler(NeighbourLabeler):
         "bound": [StrOptions(set(BOUNDS))],
         "posterior": [StrOptions({"joint", "factored"})],
         "scale": [Interval(Real, 0, None, closed="neither")],
-        "dependency_variance": [Interval(Real, 0, None, closed="neither")],
+        "dependency_variance": [Interval(Real, 0, 1e100, closed="neither")],
         "tied": ["boolean"],
         "neighbours": [StrOptions({"observed", "stacked"})],
         "optimizer": [None, StrOptions({"mackay", "fmin_l_bfgs_b"})],
@@ -414,6 +419,10 @@ class GPSequenceLabeler(NeighbourLabeler):
             raise ValueError(
                 f"dependencies is {self.dependencies!r}; expected distinct integers other than 0."
             )
+        if any(abs(lag) > _FARTHEST for lag in lags):
+            raise ValueError(f"dependencies is {lags}; expected integers of at most {_FARTHEST:,} steps.")
+        if self.tied and not lags:
+            raise ValueError("tied=True needs both signs of each dependency, but dependencies is empty.")
         if self.tied and set(lags) != {-lag for lag in lags}:
             raise ValueError(f"tied=True needs both signs of each dependency, but dependencies is {lags}.")
         if self.inference == "meanfield" and not is_linear(self.kernel):
@@ -443,7 +452,7 @@ class GPSequenceLabeler(NeighbourLabeler):
                 route = "exact" if steps.n_labels * float(size) ** 3 <= _EXACT_LINEAR else "meanfield"
             if route == "meanfield":
                 return route, MeanField(values, steps, form, self.bound, group=group, n_jobs=n_jobs)
-            self._check_memory(size, steps.n_labels)
+            check_memory("inference='exact'", size, steps.n_labels + 3, _CURE)
             by_column = group if n_columns < len(steps.codes) else None
             found = FullCovariance(
                 values, steps, form, self.bound, joint=joint, group=by_column, n_jobs=n_jobs
@@ -453,7 +462,7 @@ class GPSequenceLabeler(NeighbourLabeler):
         if route == "auto":
             route = "exact" if steps.n_labels * float(len(rows)) ** 3 <= _EXACT_KERNEL else "sparse"
         if route == "exact":
-            self._check_memory(len(rows), steps.n_labels)
+            check_memory("inference='exact'", len(rows), steps.n_labels + 3, _CURE)
             return route, FullCovariance(values, steps, form, self.bound, joint=joint, n_jobs=n_jobs)
         random = check_random_state(self.random_state)
         found = FullCovariance(
@@ -468,15 +477,6 @@ class GPSequenceLabeler(NeighbourLabeler):
             n_jobs=n_jobs,
         )
         return route, found
-
-    @staticmethod
-    def _check_memory(size: int, n_labels: int) -> None:
-        if size > _LARGEST_EXACT:
-            needed = 8 * (n_labels + 3) * size**2 / 2**30
-            raise ValueError(
-                f"inference='exact' over {size:,} distinct time steps takes about {needed:.0f} GiB; "
-                "use inference='meanfield' (linear kernel) or 'sparse'."
-            )
 
     def _stack(
         self, batch: PackedBatch, labels: LabelCodes, weight: np.ndarray
@@ -501,13 +501,27 @@ class GPSequenceLabeler(NeighbourLabeler):
             train, test = counted[train], counted[test]
             if not any(label is not None for s in train for label in y[s]):
                 continue
-            model = clone(plain).fit([X[s] for s in train], [y[s] for s in train], weight[train])
+            model = self._for_labels(plain, labels, train)
+            model.fit([X[s] for s in train], [y[s] for s in train], weight[train])
             columns = np.searchsorted(labels.classes, model.classes_)
             for s, proba in zip(test, model.predict_proba([X[s] for s in test]), strict=True):
                 rows = slice(batch.offsets[s], batch.offsets[s + 1])
                 around[rows] = 0.0
                 around[rows, columns] = proba
         return plain.fit([X[s] for s in counted], [y[s] for s in counted], weight[counted]), around
+
+    def _for_labels(
+        self, plain: GPSequenceLabeler, labels: LabelCodes, sequences: np.ndarray
+    ) -> GPSequenceLabeler:
+        """An unfitted model of those labels alone that occur in some sequences."""
+        codes = labels.take(sequences).codes
+        occurring = np.unique(codes[codes >= 0])
+        model = clone(plain)
+        if isinstance(self.kernel, list | tuple):
+            model.set_params(kernel=[self.kernel[j] for j in occurring])
+        if len(occurring) < labels.n_labels and self.bound == "gh":
+            model.set_params(bound="tilted")  # one label needs no bound
+        return model
 
     def _start_from_last(
         self, inference: FullCovariance | MeanField, route: str, classes: np.ndarray, batch: PackedBatch
@@ -542,16 +556,24 @@ class GPSequenceLabeler(NeighbourLabeler):
             self.dual_precision_: np.ndarray = inference.precisions
 
     def _warn_if_collapsed(self, batch: PackedBatch) -> None:
-        if self.optimizer is None or self.bound != "jensen":
+        if self.optimizer is None:
             return
         rows = batch.values[:_ROWS_LOOKED_AT]
         kernels = None if isinstance(self.kernel_, str) else self.kernel_
         own = squared_norms(rows) if kernels is None else np.mean([one.diag(rows) for one in kernels], axis=0)
         variance = self.scale_ * float(own.mean())
         if variance < _COLLAPSED:
+            which, cure = ("Jensen's", "bound='tilted', or ") if self.bound == "jensen" else ("the lower", "")
             warnings.warn(
-                f"The learnt prior variance of the latent functions is {variance:.2g}: Jensen's bound prefers a "
-                "model that learns nothing. Use bound='tilted', or optimizer=None and a search over scale.",
+                f"The learnt prior variance of the latent functions is {variance:.2g}: {which} bound prefers a "
+                f"model that learns nothing. Use {cure}optimizer=None and a search over scale.",
+                UserWarning,
+                stacklevel=3,
+            )
+        elif at_limit(Scales(self.scale_, self.dependency_variance_)):
+            warnings.warn(
+                f"The learnt prior variances are {self.scale_:.1g} and {self.dependency_variance_:.1g}, the limit of "
+                "the search. Use optimizer=None and a search over scale, or another kernel.",
                 UserWarning,
                 stacklevel=3,
             )

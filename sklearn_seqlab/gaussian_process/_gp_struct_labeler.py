@@ -23,11 +23,13 @@ from sklearn_seqlab._progress import Progress
 from sklearn_seqlab._sklearn_private import Interval, StrOptions, _fit_context
 from sklearn_seqlab.base import SequenceTags
 from sklearn_seqlab.gaussian_process._kernels import (
+    check_memory,
     distinct_rows,
     group_columns,
     is_linear,
     merge_columns,
     read_kernels,
+    squared_norms,
 )
 from sklearn_seqlab.gaussian_process._mcmc_diagnostics import effective_sample_size, split_rhat
 from sklearn_seqlab.gaussian_process._posterior_draws import PosteriorDraws, averaged_marginals
@@ -233,12 +235,17 @@ class GPStructLabeler(SamplingLabeler):
             Progress(self.verbose, "GPStructLabeler", n_steps) as progress,
         ):
             if kernels is None:
+                if not np.isfinite(squared_norms(batch.values)).all():
+                    raise ValueError(
+                        "The features are too large for double precision: scale them (StandardScaler)."
+                    )
                 group = group_columns(batch.values)
                 kept = {"feature_group_": group}
                 draw, index = _weight_prior(batch.values, group, labels.n_labels), np.arange(batch.n_total)
                 roots: list[np.ndarray] = []
             else:
                 rows, index = distinct_rows(batch.values)
+                check_memory("A kernel", len(rows), len(kernels) + 2, "use kernel='linear', or fewer steps")
                 roots = [self._root(kernel(rows)) for kernel in kernels]
                 draw = _score_prior(roots, labels.n_labels)
                 kept = {"X_train_": rows, "gram_root_": np.array(roots)}
@@ -437,8 +444,8 @@ class GPStructLabeler(SamplingLabeler):
             return cholesky(gram, lower=True)
         except ValueError as error:  # LinAlgError is one
             raise ValueError(
-                f"The kernel of the training steps has no Cholesky factor with jitter={self.jitter:g}; raise jitter, "
-                "or scale the features (StandardScaler)."
+                f"The kernel of the training steps has no Cholesky factor with jitter={self.jitter:g}: it may be none "
+                "that is positive definite; else raise jitter, or scale the features (StandardScaler)."
             ) from error
 
     @staticmethod

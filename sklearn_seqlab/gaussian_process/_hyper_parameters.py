@@ -15,7 +15,7 @@ from sklearn_seqlab.gaussian_process._full_covariance import Scales
 from sklearn_seqlab.gaussian_process._kernels import Kernels
 from sklearn_seqlab.solvers import SolverOutcome
 
-__all__ = ["Inference", "learn", "mackay", "quasi_newton"]
+__all__ = ["Inference", "at_limit", "learn", "mackay", "quasi_newton"]
 
 _MAX_UPDATES, _LARGEST_STEP, _SMALL_STEP = 60, 3.0, 0.02
 _SCALE_BOUNDS = (np.log(1e-5), np.log(1e5))
@@ -52,14 +52,29 @@ def learn(
     return rule(inference, kernels, scales, max_iter, tol, callback)
 
 
+def at_limit(scales: Scales) -> bool:
+    """Whether a learnt variance stands where the search ends."""
+    limits = np.exp(_SCALE_BOUNDS)
+    return bool(np.isclose(np.array([[scales.kernel], [scales.coupling]]), limits, rtol=1e-6).any())
+
+
 def mackay(
     inference: Any, kernels: Kernels, scales: Scales, max_iter: int, tol: float, callback: Any = None
 ) -> tuple[Kernels, Scales, SolverOutcome]:
-    """MacKay's updates of the two prior variances until none changes by more than two hundredths."""
+    """MacKay's updates of the two prior variances until none changes by more than two hundredths.
+
+    The updates raise the bound where the approximation is exact. Where one lowers it, the variances before are kept.
+    """
+    best: tuple[float, Scales] | None = None
     for _ in range(_MAX_UPDATES):
         outcome = inference.solve(kernels, scales, max_iter, tol, callback)
         if outcome.interrupted:
             break
+        if best is not None and inference.value < best[0]:
+            scales = best[1]
+            outcome = inference.solve(kernels, scales, max_iter, tol, callback)
+            break
+        best = inference.value, scales
         with np.errstate(divide="ignore"):
             steps = np.clip(inference.learnt_scales(), 1.0 / _LARGEST_STEP, _LARGEST_STEP)
         old = np.array([scales.kernel, scales.coupling])

@@ -26,6 +26,9 @@ __all__ = [
 # k-means++ sees at most so many rows for each centre.
 _ROWS_PER_CENTRE = 40
 
+# Squares of larger values than the first are kept away from; larger square matrices than the second are refused.
+_LARGE, _MOST_ROWS = 1e100, 20_000
+
 Kernels = list[Kernel] | None
 """None is the linear kernel; else one for all labels, or one for each."""
 
@@ -128,6 +131,19 @@ def merge_columns(values: Any, group: np.ndarray) -> Any:
     return np.ascontiguousarray(values @ merge)
 
 
+def check_memory(what: str, n_rows: int, n_matrices: int, cure: str) -> None:
+    """Refuse square matrices over too many rows.
+
+    Raises
+    ------
+    ValueError
+        Naming how much memory they would take.
+    """
+    if n_rows > _MOST_ROWS:
+        needed = 8 * n_matrices * n_rows**2 / 2**30
+        raise ValueError(f"{what} over {n_rows:,} distinct time steps takes about {needed:.0f} GiB; {cure}.")
+
+
 def inducing_rows(rows: np.ndarray, n_inducing: int, random_state: Any) -> np.ndarray:
     """Rows that are spread over the data: k-means++ on a sample; all of them where there are no more."""
     if len(rows) <= n_inducing:
@@ -136,4 +152,7 @@ def inducing_rows(rows: np.ndarray, n_inducing: int, random_state: Any) -> np.nd
     if len(rows) > _ROWS_PER_CENTRE * n_inducing:
         chosen = random.choice(len(rows), _ROWS_PER_CENTRE * n_inducing, replace=False)
         rows = rows[np.sort(chosen)]
-    return kmeans_plusplus(rows, n_inducing, random_state=random)[0]
+    # distances of large values would leave the double range
+    largest = np.abs(rows).max()
+    chosen = kmeans_plusplus(rows / largest if largest > _LARGE else rows, n_inducing, random_state=random)[1]
+    return rows[chosen]

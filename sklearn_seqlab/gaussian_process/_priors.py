@@ -42,7 +42,10 @@ def lower_inverse(matrix: np.ndarray) -> tuple[np.ndarray, float]:
     """``T`` with ``T @ matrix @ T.T = I``, lower triangular, and ``log |matrix|``; overwrites ``matrix``."""
     factor, info = dpotrf(matrix, lower=1, clean=1, overwrite_a=1)
     if info:
-        raise LinAlgError("A precision matrix is not positive definite: the kernel's values are too large.")
+        raise LinAlgError(
+            "A precision matrix is not positive definite: the kernel is no covariance (not all are positive "
+            "definite), or its values are too large."
+        )
     log_det = 2.0 * float(np.log(np.diag(factor)).sum())
     inverse, _ = dtrtri(factor, lower=1, overwrite_c=1)
     return inverse, log_det

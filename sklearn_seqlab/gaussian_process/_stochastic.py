@@ -54,6 +54,7 @@ def stochastic_start(
     way: of batches each step is an average over the last ten or so.
     """
     n_steps, n_labels = len(steps.codes), steps.n_labels
+    batch_size = min(batch_size, n_steps)
     n_columns = prior.columns(0).shape[1]
     precisions = [np.eye(n_columns) for _ in range(n_labels)]
     targets = np.zeros((n_columns, n_labels))

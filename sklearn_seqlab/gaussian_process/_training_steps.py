@@ -35,11 +35,9 @@ def only_seen_labels(labels: LabelCodes, steps: np.ndarray) -> LabelCodes:
     codes = labels.codes.copy()
     codes[codes >= 0] = place[codes[codes >= 0]]
     masks = labels.candidate_masks[:, seen]
-    count = masks.sum(axis=1)
-    codes[labels.candidate_rows] = np.where(
-        count == 0, MISSING, np.where(count == 1, masks.argmax(axis=1), CANDIDATES)
-    )
-    kept = count > 1
+    # a set of which one label is left had others: what it says is not that this one is true
+    kept = masks.sum(axis=1) > 1
+    codes[labels.candidate_rows] = np.where(kept, CANDIDATES, MISSING)
     return replace(
         labels,
         codes=codes,

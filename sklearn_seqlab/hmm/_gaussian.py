@@ -36,7 +36,19 @@ def gather(values: np.ndarray, mass: np.ndarray) -> Statistics:
         # deviations from the mean, not a difference of large squares
         mean[label] = share @ np.where(seen, part, 0.0) / np.where(weight[label] > 0, weight[label], 1.0)
         spread[label] = share @ np.where(seen, part - mean[label], 0.0) ** 2
+        _check_spread(part, spread[label])
     return {"weight": weight, "mean": mean, "spread": spread}
+
+
+def _check_spread(part: np.ndarray, spread: np.ndarray) -> None:
+    """Refuse values that differ, but whose squared deviations have lost their digits."""
+    for column in np.flatnonzero(spread < 100 * np.finfo(np.float64).tiny):
+        values = part[~np.isnan(part[:, column]), column]
+        if len(values) and values.max() - values.min() > 0:
+            raise ValueError(
+                f"The values of Gaussian channel {column} are so small that their variance is below double precision: "
+                "scale them (StandardScaler)."
+            )
 
 
 def merge(a: Statistics, b: Statistics) -> Statistics:

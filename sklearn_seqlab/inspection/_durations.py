@@ -81,7 +81,7 @@ class DurationDisplay:
         -------
         display : DurationDisplay
         """
-        model = unwrapped(estimator)[1]
+        estimator, model = unwrapped(estimator)
         flat = _takes_flat_segments(model)
         segments = estimator.predict_segments(X)
         return cls.from_predictions(

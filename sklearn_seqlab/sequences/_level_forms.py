@@ -337,7 +337,10 @@ def _common_levels(parsed: list[_Parsed], n_levels: int | None, name: str) -> in
             n_levels, expected = len(found), f"{name}[{s}] has {len(found)}"
         elif len(found) != n_levels:
             hint = (
-                "" if len(found) not in (3, 4) else " Segments are written as tuples, (start, stop, label)."
+                ""
+                if len(found) not in (3, 4)
+                else " Segments are written as tuples: (start, stop, label), or "
+                "(level, start, stop, label) of several levels."
             )
             raise ValueError(f"{name}[{s}] has {len(found)} level(s), but {expected}.{hint}")
     if n_levels is None:

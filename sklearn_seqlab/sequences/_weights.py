@@ -33,7 +33,12 @@ def read_weights(sample_weight: Any, n_sequences: int) -> np.ndarray:
     """
     if sample_weight is None:
         return np.ones(n_sequences)
-    weight = np.asarray(sample_weight)
+    try:
+        weight = np.asarray(sample_weight)
+    except ValueError as error:  # rows of unequal length
+        raise ValueError(
+            f"sample_weight holds lists of different lengths; expected {n_sequences} numbers, one per sequence."
+        ) from error
     if weight.dtype.kind not in "biuf":
         raise TypeError(f"sample_weight has dtype {weight.dtype}; expected numbers, one per sequence.")
     if weight.ndim == 0:

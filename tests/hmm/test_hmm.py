@@ -422,3 +422,16 @@ def test_agrees_with_hmmlearn(rng):
     other.n_features, other.means_, other.covars_ = 1, part["mean"], part["variance"]
     assert_allclose(model.joint_log_likelihood(X), [other.score(x) for x in X])
     assert_allclose(model.predict_proba(X)[4], other.predict_proba(X[4]), atol=1e-10)
+
+
+def test_features_whose_variance_is_lost_are_refused(rng):
+    X = [rng.normal(size=(40, 2)) for _ in range(3)]
+    y = [np.where(x[:, 0] > 0, "a", "b") for x in X]
+    expected = HMMClassifier().fit(X, y).score(X, y)
+    small = [1e-150 * x for x in X]
+    assert HMMClassifier().fit(small, y).score(small, y) == expected
+    for size in (1e-158, 1e-200):
+        with pytest.raises(ValueError, match="channel 0 are so small"):
+            HMMClassifier().fit([size * x for x in X], y)
+    constant = [np.column_stack([x[:, :1], np.ones(40)]) for x in X]
+    HMMClassifier(emission="gaussian").fit(constant, y)

@@ -4,12 +4,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
 from two_levels import make_data
 
 from sklearn_seqlab import HSCRFClassifier, SemiCRF
 from sklearn_seqlab.inspection import DurationDisplay
+from sklearn_seqlab.metrics import micro_accuracy
 from sklearn_seqlab.preprocessing import make_sequence_pipeline
 
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -171,3 +173,14 @@ def test_refusals():
         DurationDisplay.from_predictions([["a"]], [[(0, 2, "a"), (1, 3, "a")]])
     with pytest.raises(ValueError, match="durations names no label"):
         DurationDisplay({}).plot()
+
+
+def test_durations_of_a_search(rng):
+    X = [rng.normal(size=(12, 2)) for _ in range(6)]
+    y = [np.repeat(["a", "b"], 6) for _ in X]
+    search = GridSearchCV(SemiCRF(max_iter=20, tol=1e-2), {"C": [1.0]}, scoring=micro_accuracy, cv=2).fit(
+        X, y
+    )
+    found = DurationDisplay.from_estimator(search, X, y)
+    expected = DurationDisplay.from_estimator(search.best_estimator_, X, y)
+    assert_array_equal(found.probabilities, expected.probabilities)

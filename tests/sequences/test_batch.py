@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from sklearn_seqlab.sequences import pack, unpack
+from sklearn_seqlab.sequences import pack, read_weights, unpack
 
 A = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
 B = np.array([[7.0, 0.0]])
@@ -259,3 +259,8 @@ def test_a_corrupt_sparse_matrix_is_an_error_not_a_crash(kinds, changes, place):
         items[place] = corrupt(kind, changes)
         with pytest.raises(ValueError, match=rf"X\[{place}\] is no valid sparse matrix"):
             pack(items)
+
+
+def test_weights_by_step_are_refused():
+    with pytest.raises(ValueError, match="lists of different lengths; expected 2 numbers, one per sequence"):
+        read_weights([[1.0, 2.0], [1.0]], 2)
