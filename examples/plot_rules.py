@@ -73,11 +73,11 @@ print(model.rules_text(top=4, feature_names=names))
 # ----------------
 # The regularisation path shares its cutting planes: each strength starts where the one before ended.
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4))
+figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 left.plot(days, recall, "o-", label="planted rules that were found")
 left.plot(days, precision, "s--", label="found rules that were planted")
 left.set(xlabel="days", ylabel="share", ylim=(0, 1.05), title="Simulated home")
-left.legend(loc="lower right")
+left.legend(loc="center right")
 
 try:
     house = fetch_kasteren(house="A", split=1000, encoding="raw")
@@ -103,6 +103,5 @@ else:
         body = ", ".join(house.feature_names[k] for k in rule["conjunction"]) or "true"
         right.plot(strengths, weights, "o-", label=body)
     right.set(xscale="log", xlabel="C", ylabel="weight", title=f"House A: rules of '{label}'")
-    right.legend(fontsize="small")
-figure.tight_layout()
+    right.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
 plt.show()
