@@ -6,7 +6,7 @@
     python benchmarks/hierarchies.py known      seconds against the share of known ends
     python benchmarks/hierarchies.py kasteren   SemiCRF and a three-level HSCRF on house A by days
 
-CPU seconds, the least of several runs; `speed` gives medians of ratios. It needs a C compiler;
+CPU seconds, the least of several runs; `speed` and `growth` give medians of ratios. `speed` needs a C compiler;
 `kasteren` looks for data as the fetchers do.
 """
 
@@ -188,19 +188,22 @@ def growth() -> None:
         ("aio, D = 3, no cap", lambda n: nested(n, (1, 5, 8), (n, 1)), (100, 200, 400)),
     ]
     for name, make, lengths in cases:
-        before = None
-        for n_steps in lengths:
-            model = make(n_steps)
-            seconds = best(
-                lambda m=model: (fresh(m) if isinstance(m, NestedSegments) else m).forward_backward(), 5
-            )
+        models = [make(n_steps) for n_steps in lengths]
+        passes = [
+            lambda m=m: (fresh(m) if isinstance(m, NestedSegments) else m).forward_backward() for m in models
+        ]
+        # all lengths once per round, and the median of the ratios within rounds, as in `row`
+        rounds = np.array([[best(one, 2) for one in passes] for _ in range(9)])
+        slopes = np.median(np.log2(rounds[:, 1:] / rounds[:, :-1]), axis=0)
+        for k, n_steps in enumerate(lengths):
             tracemalloc.start()
-            (fresh(model) if isinstance(model, NestedSegments) else model).forward_backward()
+            passes[k]()
             peak = tracemalloc.get_traced_memory()[1] / 1e6
             tracemalloc.stop()
-            slope = "" if before is None else f"{np.log2(seconds / before):.2f}"
-            print(f"| {name} | {n_steps} | {1e3 * seconds:.1f} | {slope} | {peak:.1f} |", flush=True)
-            before = seconds
+            slope = f"{slopes[k - 1]:.2f}" if k else ""
+            print(
+                f"| {name} | {n_steps} | {1e3 * rounds[:, k].min():.1f} | {slope} | {peak:.1f} |", flush=True
+            )
 
 
 def known() -> None:
