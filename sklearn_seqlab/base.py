@@ -135,7 +135,6 @@ class SequenceLabeler(BaseEstimator):
     def _pack(self, X: Any) -> PackedBatch:
         """Check and pack sequences for a fitted estimator."""
         check_is_fitted(self)
-        self._validate_params()  # some may have been set since
         tags = self.__sklearn_tags__().input_tags
         batch = pack(X, n_features=self.n_features_in_, allow_nan=tags.allow_nan, accept_sparse=tags.sparse)
         _check_feature_names(self, next(iter(X)), reset=False)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import entr, softmax
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_seqlab import _parallel
 from sklearn_seqlab._arguments import one_of
@@ -58,6 +59,11 @@ class NeighbourLabeler(SequenceLabeler):
     ``dependencies_``, ``dependency_mean_``, ``dependency_var_``, ``kernel_``, ``scale_`` and what one of the latent
     models names.
     """
+
+    def _pack(self, X: Any) -> PackedBatch:
+        check_is_fitted(self)
+        self._validate_params()  # a warning says to change some of them after fit
+        return super()._pack(X)
 
     def predict(self, X: Any, y_observed: Any = None) -> np.ndarray:
         """Label every time step.

@@ -492,7 +492,7 @@ def test_a_stream_comes_near_the_fit_on_all_of_it(rng):
     assert model.n_iter_ == len(model.loss_curve_) == 10
     assert model.loss_curve_[-1] < 1.2 * whole.loss_curve_[-1] / 2000
     assert model.score(X, y) > whole.score(X, y) - 0.03
-    assert whole.log_likelihood(X, y).mean() - model.log_likelihood(X, y).mean() < 0.05
+    assert whole.log_likelihood(X, y).mean() - model.log_likelihood(X, y).mean() < 0.1
 
 
 def test_a_call_of_one_sequence_is_one_step(rng):
