@@ -77,7 +77,7 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained"
 left.plot(days, recall, "o-", label="planted rules that were found")
 left.plot(days, precision, "s--", label="found rules that were planted")
 left.set(xlabel="days", ylabel="share", ylim=(0, 1.05), title="Simulated home")
-left.legend(loc="center right")
+left.legend(loc="lower right")
 
 try:
     house = fetch_kasteren(house="A", split=1000, encoding="raw")
