@@ -9,12 +9,16 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from sklearn_seqlab.solvers._outcome import Objective, SolverOutcome
+from sklearn_seqlab.solvers._stochastic import best_length
 from sklearn_seqlab.solvers._stopping import check_start
 
 __all__ = ["calibrate", "passes", "step_through", "warm_up"]
 
-# Lengths of steps are tried on at most so many sequences, a factor of two apart.
-_N_TRIAL, _N_DOUBLINGS = 300, 20
+# Lengths of steps are tried on at most so many sequences.
+_N_TRIAL = 300
+
+# How often a stream halves the length of steps that are lost.
+_N_HALVINGS = 20
 
 # One pass of small change may be chance: so many in a row are a sign.
 _N_CALM = 3
@@ -128,7 +132,7 @@ def step_through(
     make_descent: MakeDescent, start: np.ndarray, n_sequences: int, eta: float
 ) -> tuple[np.ndarray, float, float]:
     """One pass in order: coefficients, summed loss, and the length of steps, halved until none was lost."""
-    for _ in range(_N_DOUBLINGS):
+    for _ in range(_N_HALVINGS):
         descent = make_descent(start, eta)
         loss = _sweep(descent, np.arange(n_sequences))
         if np.isfinite(loss):
@@ -149,16 +153,7 @@ def calibrate(make_descent: MakeDescent, start: np.ndarray, n_sequences: int, ra
         loss = make_descent(descent.coef(), 0.0).sweep(sample)
         return loss if np.isfinite(loss) else np.inf
 
-    eta, loss = 0.1, loss_after(0.1)
-    for factor in (2.0, 0.5):
-        for _ in range(_N_DOUBLINGS):
-            other = loss_after(eta * factor)
-            if not other < loss:
-                break
-            eta, loss = eta * factor, other
-        if eta > 0.1:
-            break
-    return eta
+    return best_length(loss_after)
 
 
 def _sweep(descent: Descent, order: np.ndarray) -> float:

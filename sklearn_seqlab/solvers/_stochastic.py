@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn_seqlab.solvers._outcome import SolverOutcome
 from sklearn_seqlab.solvers._stopping import check_start
 
-__all__ = ["stochastic"]
+__all__ = ["best_length", "stochastic"]
 
 # Step sizes are tried on at most so many sequences, a factor of two apart.
 _N_TRIAL, _N_DOUBLINGS = 64, 20
@@ -164,6 +164,11 @@ def _calibrate(objective: Any, start: np.ndarray, method: str, batch_size: int, 
         loss = objective.sequence_value_and_gradient(run.coef, sample)[0]
         return loss if np.isfinite(loss) else np.inf
 
+    return best_length(loss_after)
+
+
+def best_length(loss_after: Callable[[float], float]) -> float:
+    """The length of steps, 0.1 doubled or halved for as long as that lowers the loss."""
     eta, loss = 0.1, loss_after(0.1)
     for factor in (2.0, 0.5):
         for _ in range(_N_DOUBLINGS):
@@ -171,4 +176,6 @@ def _calibrate(objective: Any, start: np.ndarray, method: str, batch_size: int, 
             if not other < loss:
                 break
             eta, loss = eta * factor, other
+        if eta > 0.1:
+            break
     return eta
