@@ -20,7 +20,6 @@ cdef double TINY = 1e-300
 
 cdef struct Weights:
     Py_ssize_t n_labels
-    Py_ssize_t n_features
     double *node                    # all labels of a feature, or its pairs, next to each other
     const int *pair_start           # (n_features + 1,), or NULL where every pair has a weight
     const int *pair_label
@@ -108,8 +107,8 @@ def sweep(
     cdef Weights w
     cdef Py_ssize_t n_labels = unary.shape[1], number, s, t, r0, n, k, i, j, entry
     cdef bint dense = indices.shape[0] == 0, binary = data.shape[0] == 0, known
-    cdef double total = 0.0, loss, step, x, kept
-    w.n_labels, w.n_features = n_labels, unit.shape[0]
+    cdef double total = 0.0, loss = 0.0, step, x, kept
+    w.n_labels = n_labels
     w.node = &node[0] if node.shape[0] else NULL
     w.pair_start = &pair_start[0] if pair_start.shape[0] else NULL
     w.pair_label = &pair_label[0] if pair_label.shape[0] else NULL

@@ -85,6 +85,7 @@ def test_runs_in_pieces_are_one_run(rng):
     loss = whole.sweep(order)
     assert_allclose(pieces.sweep(order[:13]) + pieces.sweep(order[13:]), loss, rtol=1e-14)
     assert_array_equal(whole.coef(), pieces.coef())
+    assert pieces.sweep(order[:0]) == 0.0
 
 
 def test_forbidden_moves_stay_forbidden(rng):
