@@ -135,10 +135,9 @@ class GPSequenceLabeler(NeighbourLabeler):
         Share of its old probabilities that a step keeps in a round. 0 is the published update, which for dependencies
         to both sides often alternates between two states for ever.
     max_iter : int, default=200
-        Largest number of sweeps, or of iterations of L-BFGS in mean field.
+        Largest number of sweeps; one of mean field is a Newton step of all means and one of all variances.
     tol : float, default=1e-5
-        Stop where the bound rises by less than this share of it in a sweep, or in ten iterations of L-BFGS with a
-        small gradient.
+        Stop where the bound rises by less than this share of it in a sweep; mean field also asks for a small gradient.
     max_iter_predict : int, default=100
         Largest number of rounds of relaxation; damped ones are followed by up to 200 more, and 200 each of damping 0.8
         and 0.95.
@@ -166,7 +165,7 @@ class GPSequenceLabeler(NeighbourLabeler):
     lower_bound_ : float
         Of the log pseudo-evidence, constants included, in nats.
     lower_bound_history_ : ndarray
-        By sweep or iteration of the last fit of the variational distribution.
+        By sweep of the last fit of the variational distribution.
     n_iter_ : int
     converged_ : bool
     dependencies_ : tuple of int
@@ -186,8 +185,8 @@ class GPSequenceLabeler(NeighbourLabeler):
 
     Notes
     -----
-    A sweep of exact inference takes a Cholesky factor of a matrix over all distinct steps (or columns) per label; mean
-    field four products with the stored values per iteration; a sweep of sparse inference
+    A sweep of exact inference takes a Cholesky factor of a matrix over all distinct steps (or columns) per label; one
+    of mean field ten to fifty products of the stored values with n_labels columns; one of sparse inference
     O(n_labels * n_total * n_inducing**2). With "jensen", "tilted" and "bohning" the bound is jointly concave, so that
     the optimum does not depend on where a fit starts.
 

@@ -1,7 +1,8 @@
 """Variational inference in weight space with independent normal weights: the form that reaches wide sparse data.
 
-The lower bound is a function of the means and the log-variances of all weights and couplings, and is maximised by
-L-BFGS. An evaluation takes four products with the features, which are two where all values are 0 or 1.
+The lower bound is jointly concave in means and variances and is raised by both in turn. Means move by a Newton step,
+its system solved by conjugate gradients; variances, by the fixed point of their optimality condition, which is a
+natural gradient step of length one. Both directions ascend, and both steps are halved while the bound would fall.
 """
 
 from __future__ import annotations
@@ -17,13 +18,18 @@ from sklearn_seqlab.gaussian_process._couplings import CouplingForm
 from sklearn_seqlab.gaussian_process._fixed_point import LabelledSteps
 from sklearn_seqlab.gaussian_process._full_covariance import Scales
 from sklearn_seqlab.gaussian_process._latent_models import MeanFieldModel
-from sklearn_seqlab.gaussian_process._softmax_bounds import SoftmaxBound
+from sklearn_seqlab.gaussian_process._softmax_bounds import BoundValues, SoftmaxBound
 from sklearn_seqlab.objectives import make_features
-from sklearn_seqlab.solvers import SolverOutcome, lbfgs
+from sklearn_seqlab.solvers import SolverOutcome, check_start
 
-__all__ = ["MeanField", "MeanFieldBound", "WeightMoments"]
+__all__ = ["MeanField", "MeanFieldAscent", "WeightMoments"]
 
 _ROWS_AT_ONCE = 8192
+# Conjugate gradients leave this share of a Newton step's residual: more exact steps cost more products in all.
+_FORCING, _MAX_PRODUCTS = 0.3, 60
+_ARMIJO, _MAX_HALVINGS = 1e-4, 40
+# A bound that falls by no more than this share has not fallen.
+_ROUNDING = 1e-14
 
 
 class WeightMoments:
@@ -34,8 +40,36 @@ class WeightMoments:
         self.coupling_mean, self.coupling_variance = coupling_mean, coupling_variance
 
 
-class MeanFieldBound:
-    """Minus the lower bound, for the solvers.
+class _Design:
+    """Rows of features and of neighbours' labels, times weights and free couplings held in one flat vector."""
+
+    def __init__(
+        self, values: Any, neighbours: sparse.csr_array, form: CouplingForm, n_labels: int, n_jobs: int | None
+    ):
+        self._features = make_features(values, n_labels)
+        self._neighbours, self._form, self._n_jobs = neighbours, form, n_jobs
+        self.n_weights = self._features.n_coef
+        self.n_columns = self.n_weights + int(np.prod(form.shape))
+
+    def scores(self, vector: np.ndarray, start: int, stop: int) -> np.ndarray:
+        """Products with some rows, (stop - start, n_labels)."""
+        scores = self._features.scores(vector[: self.n_weights], start, stop)
+        if self._form.lags:
+            tables = self._form.expand(vector[self.n_weights :].reshape(self._form.shape))
+            scores = scores + self._neighbours[start:stop] @ tables
+        return scores
+
+    def transposed(self, residual: np.ndarray) -> np.ndarray:
+        """The transposed product with ``residual`` (n_steps, n_labels), a flat vector."""
+        by_weight = self._features.gradient(residual, self._run)
+        return np.concatenate([by_weight, self._form.collect(self._neighbours.T @ residual).ravel()])
+
+    def _run(self, function: Any, tasks: Any) -> list[Any]:
+        return _parallel.run(function, tasks, self._n_jobs)
+
+
+class MeanFieldAscent:
+    """The lower bound at one pair of means and variances, and the steps that raise it.
 
     Parameters
     ----------
@@ -49,13 +83,13 @@ class MeanFieldBound:
         See :class:`SoftmaxBound`.
     n_jobs : int or None
 
-    Notes
-    -----
-    Coefficients are the means, then the logarithms of the variances over ``start_variance``: at zero is where a fit
-    starts, with the variances that the curvature there gives.
+    Attributes
+    ----------
+    mean, variance : ndarray of shape (n_moments,)
+        Of all weights, then of all free couplings. At first zero, and the variances that the curvature there gives.
+    value : float
+        Minus the bound, in nats.
     """
-
-    l1: np.ndarray | None = None
 
     def __init__(
         self,
@@ -70,148 +104,220 @@ class MeanFieldBound:
         self.steps, self.form, self.n_jobs = steps, form, n_jobs
         n_labels = steps.n_labels
         squares = values.power(2) if sparse.issparse(values) else np.square(values)
-        # where squares are the values themselves, means and variances go through one product side by side
         stored = values.data if sparse.issparse(values) else values
-        self._binary = bool(np.isin(stored, (0.0, 1.0)).all())
-        width = 2 * n_labels if self._binary else n_labels
-        self._features = make_features(values, width)
-        self._square_features = None if self._binary else make_features(squares, n_labels)
-        self._squared_neighbours = steps.neighbours.power(2)
+        squared_neighbours = steps.neighbours.power(2)
+        stored_neighbours = steps.neighbours.data
+        self._design = _Design(values, steps.neighbours, form, n_labels, n_jobs)
+        if all(np.isin(part, (0.0, 1.0)).all() for part in (stored, stored_neighbours)):
+            self._squares = self._design
+        else:
+            self._squares = _Design(squares, squared_neighbours, form, n_labels, n_jobs)
         edges = [*range(0, len(steps.codes), _ROWS_AT_ONCE), len(steps.codes)]
-        self._pieces = [(k, *piece) for k, piece in enumerate(pairwise(edges))]
+        self._pieces = list(enumerate(pairwise(edges)))
         self._bounds = [SoftmaxBound(bound) for _ in self._pieces]
+        self._indicators = steps.indicators()
 
-        shape = values.shape[1], n_labels
-        self._shapes = [shape, form.shape]
-        self._sizes = [shape[0] * shape[1], int(np.prod(form.shape))]
-        self.prior = np.concatenate([np.repeat(prior, n_labels), np.full(self._sizes[1], coupling_prior)])
-        self.n_moments = len(self.prior)
-        self.n_coef = 2 * self.n_moments
+        n_couplings = self._design.n_columns - self._design.n_weights
+        self.prior = np.concatenate([np.repeat(prior, n_labels), np.full(n_couplings, coupling_prior)])
         curvature = (1.0 - 1.0 / n_labels) / n_labels
         weight = np.repeat(steps.weight[:, None], n_labels, axis=1)
-        seen = np.asarray(squares.T @ steps.weight).ravel()
-        tables = form.collect(self._squared_neighbours.T @ weight)
-        precision = np.concatenate([np.repeat(seen, n_labels), tables.ravel()]) * curvature
-        self.start_variance = 1.0 / (1.0 / self.prior + precision)
-        # both kinds of coefficients then have a curvature near one along each axis
-        self.scale = np.concatenate(
-            [1.0 / np.sqrt(self.start_variance), np.full(self.n_moments, np.sqrt(0.5))]
-        )
         self.size = float(steps.weight.sum())
-
-    def value_and_gradient(self, coef: np.ndarray) -> tuple[float, np.ndarray]:
-        """Minus the bound, in nats, and its gradient."""
-        mean, log_ratio = coef[: self.n_moments], coef[self.n_moments :]
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-            variance = self.start_variance * np.exp(log_ratio)
-            moments = self._split(mean, variance)
-            n_labels = self.steps.n_labels
-            residual = np.empty((len(self.steps.codes), 2 * n_labels))
-            both = np.empty(0)
-            if self._square_features is None:
-                both = np.hstack([moments.mean, moments.variance]).ravel()
-            losses = _parallel.run(
-                lambda piece: self._piece(moments, both, residual, *piece), self._pieces, self.n_jobs
-            )
-            pulled, widened = residual[:, :n_labels], residual[:, n_labels:]
-            gradient = np.empty(self.n_coef)
-            by_mean, by_variance = gradient[: self.n_moments], gradient[self.n_moments :]
-            n_weights = self._sizes[0]
-            if self._square_features is None:
-                both = self._features.gradient(residual, self._run).reshape(-1, 2 * n_labels)
-                by_mean[:n_weights] = both[:, :n_labels].ravel()
-                by_variance[:n_weights] = both[:, n_labels:].ravel()
-            else:
-                by_mean[:n_weights] = self._features.gradient(np.ascontiguousarray(pulled), self._run)
-                by_variance[:n_weights] = self._square_features.gradient(
-                    np.ascontiguousarray(widened), self._run
-                )
-            by_mean[n_weights:] = self.form.collect(self.steps.neighbours.T @ pulled).ravel()
-            by_variance[n_weights:] = self.form.collect(self._squared_neighbours.T @ widened).ravel()
+            precision = 1.0 / self.prior + curvature * self._squares.transposed(weight)
+            self.at(np.zeros(len(self.prior)), 1.0 / precision)
+        self.steepness_at_start = self.steepness()
 
-            ratio = variance / self.prior
-            shrunk = mean / self.prior
-            by_mean += shrunk
-            by_variance *= variance
-            by_variance += 0.5 * (ratio - 1.0)
-            divergence = 0.5 * float((ratio + shrunk * mean - 1.0).sum())
-            divergence -= 0.5 * float(log_ratio.sum() + np.log(self.start_variance / self.prior).sum())
-            return sum(losses) + divergence, gradient
+    def at(self, mean: np.ndarray, variance: np.ndarray) -> None:
+        """Move to given moments."""
+        mu, nu = self._products(self._design, mean), self._products(self._squares, variance)
+        values = self._expected(mu, nu)
+        self._moments = mean, variance, mu, nu, values, self._value(mean, variance, mu, values)
 
-    def moments(self, coef: np.ndarray) -> WeightMoments:
-        """What the coefficients stand for."""
-        variance = self.start_variance * np.exp(coef[self.n_moments :])
-        return self._split(coef[: self.n_moments], variance)
+    @property
+    def mean(self) -> np.ndarray:
+        return self._moments[0]
 
-    def coef(self, moments: WeightMoments) -> np.ndarray:
+    @property
+    def variance(self) -> np.ndarray:
+        return self._moments[1]
+
+    @property
+    def value(self) -> float:
+        return self._moments[5]
+
+    def gradient(self) -> tuple[np.ndarray, np.ndarray]:
+        """Derivatives of ``value`` by means and by the logarithms of variances."""
+        return self._gradient_by_mean(), 0.5 * (self.variance * self._fixed_precision() - 1.0)
+
+    def steepness(self) -> float:
+        """Largest derivative in units in which curvatures are near one."""
+        by_mean, by_variance = self.gradient()
+        by_mean *= np.sqrt(self.variance)
+        largest = [np.abs(by_mean).max(initial=0.0), np.sqrt(2.0) * np.abs(by_variance).max(initial=0.0)]
+        return float(max(largest))
+
+    def run(self, max_iter: int, tol: float, callback: Any = None) -> SolverOutcome:
+        """Steps of means and variances until the bound rises by less than ``tol`` of itself and is flat."""
+        check_start(self.value, self.steepness_at_start)
+        outcome = SolverOutcome(np.empty(0), self.value, 0, False, "max_iter was reached", [self.value])
+        near = max(10 * tol, 1e-3) * self.steepness_at_start
+        try:
+            while outcome.n_iter < max_iter:
+                before = self.value
+                moved = self.move_means()
+                moved |= self.move_variances()
+                outcome.n_iter += 1
+                outcome.history.append(self.value)
+                if callback is not None:
+                    callback(outcome.n_iter, self.value)
+                if not moved or before - self.value <= tol * abs(self.value):
+                    outcome.converged = self.steepness() <= near
+                    if outcome.converged or not moved:
+                        outcome.message = "the lower bound no longer rose"
+                        break
+        except KeyboardInterrupt:
+            outcome.interrupted, outcome.message = True, "interrupted"
+        outcome.value = self.value
+        return outcome
+
+    def move_means(self) -> bool:
+        """A Newton step of the means, halved while the bound would fall; whether there was one."""
+        mean, variance, mu, nu, values, value = self._moments
+        gradient = self._gradient_by_mean()
+        direction, along = self._newton_direction(gradient)
+        decline, length = float(gradient @ direction), 1.0
+        for _ in range(_MAX_HALVINGS):
+            new_mean, new_mu = mean + length * direction, mu + length * along
+            new_values = self._expected(new_mu, nu)
+            new_value = self._value(new_mean, variance, new_mu, new_values)
+            if new_value <= value + _ARMIJO * length * decline + _ROUNDING * abs(value):
+                self._moments = new_mean, variance, new_mu, nu, new_values, new_value
+                return new_value < value
+            length *= 0.5
+        return False
+
+    def move_variances(self) -> bool:
+        """Variances to what the curvature of the bound asks for, or part of the way; whether they moved."""
+        mean, variance, mu, nu, _, value = self._moments
+        target, old, length = self._fixed_precision(), 1.0 / variance, 1.0
+        for _ in range(_MAX_HALVINGS):
+            new_variance = 1.0 / (old + length * (target - old))
+            new_nu = self._products(self._squares, new_variance)
+            new_values = self._expected(mu, new_nu)
+            new_value = self._value(mean, new_variance, mu, new_values)
+            if new_value <= value + _ROUNDING * abs(value):
+                self._moments = mean, new_variance, mu, new_nu, new_values, new_value
+                return new_value < value
+            length *= 0.5
+        return False
+
+    def moments(self) -> WeightMoments:
+        """The state, by its parts."""
+        n_weights, n_labels = self._design.n_weights, self.steps.n_labels
+        arrays = [
+            (flat[:n_weights].reshape(-1, n_labels), flat[n_weights:].reshape(self.form.shape))
+            for flat in (self.mean, self.variance)
+        ]
+        return WeightMoments(arrays[0][0], arrays[1][0], arrays[0][1], arrays[1][1])
+
+    def start_from(self, moments: WeightMoments) -> None:
         """The inverse of ``moments``."""
         mean = np.concatenate([moments.mean.ravel(), moments.coupling_mean.ravel()])
-        variance = np.concatenate([moments.variance.ravel(), moments.coupling_variance.ravel()])
-        return np.concatenate([mean, np.log(variance / self.start_variance)])
+        self.at(mean, np.concatenate([moments.variance.ravel(), moments.coupling_variance.ravel()]))
 
-    def learnt_scales(self, moments: WeightMoments) -> tuple[float, float]:
+    def learnt_scales(self) -> tuple[float, float]:
         """By how much MacKay's rule multiplies the prior variances of weights and of couplings."""
-        sizes, counts = self._evidence_parts(moments)
+        sizes, counts = self._evidence_parts()
         ratios = [size / count if count > 0 else 1.0 for size, count in zip(sizes, counts, strict=True)]
         return ratios[0], ratios[1]
 
-    def gradient_by_scales(self, moments: WeightMoments) -> np.ndarray:
+    def gradient_by_scales(self) -> np.ndarray:
         """Derivatives of the bound by the logarithms of these two prior variances."""
-        sizes, counts = self._evidence_parts(moments)
+        sizes, counts = self._evidence_parts()
         return 0.5 * (np.array(sizes) - np.array(counts))
 
-    def _evidence_parts(self, moments: WeightMoments) -> tuple[list[float], list[float]]:
+    def _evidence_parts(self) -> tuple[list[float], list[float]]:
         """Squared size in units of the prior, and how many parameters the data fixes."""
-        parts = (moments.mean, moments.variance), (moments.coupling_mean, moments.coupling_variance)
-        priors = np.split(self.prior, [self._sizes[0]])
-        sizes = [
-            float((mean.ravel() ** 2 / prior).sum()) for (mean, _), prior in zip(parts, priors, strict=True)
-        ]
-        counts = [
-            float((1.0 - variance.ravel() / prior).sum())
-            for (_, variance), prior in zip(parts, priors, strict=True)
-        ]
+        cut = [self._design.n_weights]
+        sizes = [float(part.sum()) for part in np.split(self.mean**2 / self.prior, cut)]
+        counts = [float((1.0 - part).sum()) for part in np.split(self.variance / self.prior, cut)]
         return sizes, counts
 
-    def _split(self, mean: np.ndarray, variance: np.ndarray) -> WeightMoments:
-        n_weights = self._sizes[0]
-        arrays = [
-            part.reshape(shape)
-            for flat in (mean, variance)
-            for part, shape in zip(np.split(flat, [n_weights]), self._shapes, strict=True)
-        ]
-        return WeightMoments(arrays[0], arrays[2], arrays[1], arrays[3])
+    def _gradient_by_mean(self) -> np.ndarray:
+        weight, values = self.steps.weight[:, None], self._moments[4]
+        gradient = self._design.transposed(weight * (values.by_mean - self._indicators))
+        gradient += self.mean / self.prior
+        return gradient
 
-    def _piece(
-        self,
-        moments: WeightMoments,
-        both: np.ndarray,
-        residual: np.ndarray,
-        number: int,
-        start: int,
-        stop: int,
-    ) -> float:
-        """Minus the expected log-likelihood of some rows; writes their residuals."""
-        n_labels, codes = self.steps.n_labels, self.steps.codes[start:stop]
-        if self._square_features is None:
-            scores = self._features.scores(both, start, stop)
-            mu, nu = scores[:, :n_labels], scores[:, n_labels:]
-        else:
-            mu = self._features.scores(moments.mean.ravel(), start, stop)
-            nu = self._square_features.scores(moments.variance.ravel(), start, stop)
-        if self.form.lags:
-            mu = mu + self.steps.neighbours[start:stop] @ self.form.expand(moments.coupling_mean)
-            nu = nu + self._squared_neighbours[start:stop] @ self.form.expand(moments.coupling_variance)
-        values = self._bounds[number](mu, nu)
-        weight = self.steps.weight[start:stop]
-        place = np.arange(len(codes))
-        residual[start:stop, :n_labels] = weight[:, None] * values.by_mean
-        residual[start + place, codes] -= weight
-        residual[start:stop, n_labels:] = weight[:, None] * values.by_variance
-        return float(weight @ (values.value - mu[place, codes]))
+    def _fixed_precision(self) -> np.ndarray:
+        """The precisions at which the derivatives by variances would vanish, were the bound's to stay."""
+        precision = self._squares.transposed(2.0 * self.steps.weight[:, None] * self._moments[4].by_variance)
+        precision += 1.0 / self.prior
+        return precision
 
-    def _run(self, function: Any, tasks: Any) -> list[Any]:
-        return _parallel.run(function, tasks, self.n_jobs)
+    def _newton_direction(self, gradient: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """An inexact Newton step of the means, and its products with all rows.
+
+        The curvature at a row is ``weight * (diag(q) - outer(q, q) / sum(q))``; the variances precondition.
+        """
+        _, variance, _, nu, values, _ = self._moments
+        q = self._bounds[0].curvature(values, nu)
+        q *= self.steps.weight[:, None]
+        total = q.sum(axis=1, keepdims=True)
+        share = np.divide(q, total, out=np.zeros_like(q), where=total > 0)
+
+        direction, along = np.zeros_like(gradient), np.zeros_like(q)
+        residual = -gradient
+        search = variance * residual
+        size = first_size = float(search @ residual)
+        for _ in range(_MAX_PRODUCTS):
+            seen = self._products(self._design, search)
+            pulled = q * seen
+            pulled -= share * pulled.sum(axis=1, keepdims=True)
+            image = self._design.transposed(pulled)
+            image += search / self.prior
+            curvature = float(search @ image)
+            if not curvature > 0:
+                break
+            length = size / curvature
+            direction += length * search
+            along += length * seen
+            image *= length
+            residual -= image
+            np.multiply(variance, residual, out=image)
+            before, size = size, float(image @ residual)
+            if size <= _FORCING**2 * first_size:
+                break
+            search *= size / before
+            search += image
+        return direction, along
+
+    def _products(self, design: _Design, vector: np.ndarray) -> np.ndarray:
+        found = np.empty((len(self.steps.codes), self.steps.n_labels))
+
+        def one(piece: Any) -> None:
+            start, stop = piece[1]
+            found[start:stop] = design.scores(vector, start, stop)
+
+        _parallel.run(one, self._pieces, self.n_jobs)
+        return found
+
+    def _expected(self, mu: np.ndarray, nu: np.ndarray) -> BoundValues:
+        """The bound on the expected log-sum-exp of each row."""
+
+        def one(piece: Any) -> BoundValues:
+            number, (start, stop) = piece
+            return self._bounds[number](mu[start:stop], nu[start:stop])
+
+        found = _parallel.run(one, self._pieces, self.n_jobs)
+        return BoundValues(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+
+    def _value(self, mean: np.ndarray, variance: np.ndarray, mu: np.ndarray, values: BoundValues) -> float:
+        """Minus the expected log-likelihood, plus the divergence of the moments from the prior."""
+        own = mu[np.arange(len(mu)), self.steps.codes]
+        ratio = variance / self.prior
+        divergence = float((ratio - np.log(ratio)).sum()) - len(ratio) + float(mean @ (mean / self.prior))
+        return float(self.steps.weight @ (values.value - own)) + 0.5 * divergence
 
 
 class MeanField:
@@ -256,7 +362,7 @@ class MeanField:
     ) -> SolverOutcome:
         """Maximise the bound for these prior variances, from where the last call ended."""
         self.scales = scales
-        self.problem = MeanFieldBound(
+        self.ascent = MeanFieldAscent(
             self.values,
             scales.kernel * self.size,
             self.steps,
@@ -265,12 +371,11 @@ class MeanField:
             self.bound,
             self.n_jobs,
         )
-        start = np.zeros(self.problem.n_coef)
-        if self.moments is not None:
-            start = self.problem.coef(self.moments)
-        # ten iterations cost no more than a few sweeps: together they count as one
-        outcome = lbfgs(self.problem, start, max_iter=max_iter, tol=10 * tol, callback=callback)
-        self.moments = self.problem.moments(outcome.coef)
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            if self.moments is not None:
+                self.ascent.start_from(self.moments)
+            outcome = self.ascent.run(max_iter, tol, callback)
+        self.moments = self.ascent.moments()
         self.value = -outcome.value
         self.history = [-value for value in outcome.history]
         return outcome
@@ -290,10 +395,8 @@ class MeanField:
 
     def learnt_scales(self) -> tuple[float, float]:
         """By how much MacKay's rule multiplies the prior variances."""
-        assert self.moments is not None
-        return self.problem.learnt_scales(self.moments)
+        return self.ascent.learnt_scales()
 
     def gradient(self) -> tuple[np.ndarray, np.ndarray]:
         """Derivatives of the bound by the logarithms of the prior variances."""
-        assert self.moments is not None
-        return self.problem.gradient_by_scales(self.moments), np.empty(0)
+        return self.ascent.gradient_by_scales(), np.empty(0)

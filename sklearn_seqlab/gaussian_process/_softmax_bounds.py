@@ -61,6 +61,20 @@ class SoftmaxBound:
         """The bound for means ``mu`` and variances ``nu`` of shape (n_rows, n_labels)."""
         return getattr(self, f"_{self.name}")(mu, nu)
 
+    def curvature(self, values: BoundValues, nu: np.ndarray) -> np.ndarray:
+        """Second derivatives by means: ``q`` of shape (n_rows, n_labels), for ``diag(q) - outer(q, q) / sum(q)``.
+
+        Parameters
+        ----------
+        values : BoundValues
+            The bound there.
+        nu : ndarray of shape (n_rows, n_labels)
+            The variances there.
+        """
+        if self.name == "tilted":  # the best tilt follows the means, and takes part of the curvature away
+            return values.by_mean / (1.0 + values.by_mean * nu)
+        return 4.0 * values.by_variance if self.name == "gh" else values.by_mean.copy()
+
     def _jensen(self, mu: np.ndarray, nu: np.ndarray) -> BoundValues:
         raised = mu + 0.5 * nu
         p = softmax(raised, axis=1)

@@ -12,6 +12,7 @@ from sklearn_seqlab.solvers._owlqn import owlqn
 from sklearn_seqlab.solvers._passes import calibrate, passes, step_through, warm_up
 from sklearn_seqlab.solvers._simplex_qp import simplex_qp
 from sklearn_seqlab.solvers._stochastic import stochastic
+from sklearn_seqlab.solvers._stopping import check_start
 from sklearn_seqlab.solvers._subgradient import SubgradientRun, perceptron, subgradient
 from sklearn_seqlab.solvers._working_set import PlaneCache, working_set
 
@@ -28,6 +29,7 @@ __all__ = [
     "SubgradientRun",
     "boost",
     "calibrate",
+    "check_start",
     "frank_wolfe",
     "lbfgs",
     "minimise_along",

@@ -27,8 +27,9 @@ from sklearn_seqlab.gaussian_process._fixed_point import FixedPoint, LabelledSte
 from sklearn_seqlab.gaussian_process._full_covariance import FullCovariance, Scales
 from sklearn_seqlab.gaussian_process._hyper_parameters import mackay, quasi_newton
 from sklearn_seqlab.gaussian_process._kernels import distinct_rows, group_columns, merge_columns
-from sklearn_seqlab.gaussian_process._mean_field import MeanField, MeanFieldBound
+from sklearn_seqlab.gaussian_process._mean_field import MeanField, MeanFieldAscent
 from sklearn_seqlab.gaussian_process._priors import FeaturePrior, GramPrior
+from sklearn_seqlab.gaussian_process._softmax_bounds import SoftmaxBound
 from sklearn_seqlab.solvers import lbfgs
 
 TIGHT = {"max_iter": 3000, "tol": 1e-15}
@@ -260,16 +261,71 @@ def test_mean_field_gradient(values, tied, rng):
     weighted = LabelledSteps(steps.codes, np.linspace(0.5, 2, 7), steps.neighbours, 3)
     for bound in ("tilted", "jensen", "bohning"):
         form = CouplingForm((-1, 1), 3, tied)
-        problem = MeanFieldBound(values, np.array([0.5, 2.0]), weighted, form, 0.7, bound)
-        coef = rng.normal(size=problem.n_coef)
-        _, gradient = problem.value_and_gradient(coef)
+        ascent = MeanFieldAscent(values, np.array([0.5, 2.0]), weighted, form, 0.7, bound)
+        mean, log_variance = rng.normal(size=(2, len(ascent.mean)))
+
+        def value(means, logs, ascent=ascent):
+            ascent.at(means, np.exp(logs))
+            return ascent.value
+
         h = 1e-5
+        steps_of_h = h * np.eye(len(mean))
+        by_mean = [value(mean + e, log_variance) - value(mean - e, log_variance) for e in steps_of_h]
+        by_log = [value(mean, log_variance + e) - value(mean, log_variance - e) for e in steps_of_h]
+        ascent.at(mean, np.exp(log_variance))
+        gradient = ascent.gradient()
+        assert_allclose(gradient[0], np.array(by_mean) / (2 * h), atol=1e-7)
+        assert_allclose(gradient[1], np.array(by_log) / (2 * h), atol=1e-7)
+
+
+class ByMeansAndVariances:
+    """The bound of mean field for the general solvers: means, then logarithms of variances."""
+
+    l1 = None
+
+    def __init__(self, ascent):
+        self.ascent, self.size = ascent, ascent.size
+        self.n_coef = 2 * len(ascent.mean)
+        self.scale = np.ones(self.n_coef)
+
+    def value_and_gradient(self, coef):
+        mean, log_variance = np.split(coef, 2)
+        self.ascent.at(mean, np.exp(log_variance))
+        return self.ascent.value, np.concatenate(self.ascent.gradient())
+
+
+@pytest.mark.parametrize("bound", ["tilted", "jensen", "bohning", "gh"])
+@pytest.mark.parametrize("tied", [False, True])
+def test_mean_field_ascent_ends_where_lbfgs_does(bound, tied, rng):
+    n_labels = 2 if bound == "gh" else 3
+    X = rng.normal(size=(40, 5))
+    codes = rng.integers(n_labels, size=40)
+    contexts = neighbour_rows(codes, np.array([0, 15, 40]), (-1, 1), n_labels)
+    steps = LabelledSteps(codes, rng.uniform(0.5, 2, size=40), contexts, n_labels)
+    problem = X, np.full(5, 3.0), steps, CouplingForm((-1, 1), n_labels, tied), 2.0, bound
+    ascent = MeanFieldAscent(*problem)
+    values = []
+    outcome = ascent.run(200, 1e-13, lambda _, value: values.append(value))
+    assert outcome.converged and outcome.n_iter < 60
+    assert (np.diff([outcome.history[0], *values]) <= 1e-12 * abs(values[-1])).all()
+    other = lbfgs(ByMeansAndVariances(MeanFieldAscent(*problem)), np.zeros(2 * len(ascent.mean)), tol=1e-10)
+    assert_allclose(outcome.value, other.value, atol=1e-8)
+    mean, log_variance = np.split(other.coef, 2)
+    assert_allclose(ascent.mean, mean, atol=1e-4)
+    assert_allclose(np.log(ascent.variance), log_variance, atol=1e-4)
+
+
+def test_curvature_of_bounds(rng):
+    """Newton's steps know the second derivatives by means, of every bound."""
+    for name, n_labels in (("tilted", 4), ("jensen", 4), ("bohning", 4), ("gh", 2)):
+        mu, nu = rng.normal(size=(1, n_labels)), rng.uniform(0.5, 5, size=(1, n_labels))
+        q = SoftmaxBound(name).curvature(SoftmaxBound(name)(mu, nu), nu)[0]
+        h = 1e-5 * np.eye(n_labels)
         numeric = [
-            (problem.value_and_gradient(coef + step)[0] - problem.value_and_gradient(coef - step)[0])
-            / (2 * h)
-            for step in h * np.eye(problem.n_coef)
+            (SoftmaxBound(name)(mu + e, nu).by_mean[0] - SoftmaxBound(name)(mu - e, nu).by_mean[0]) / 2e-5
+            for e in h
         ]
-        assert_allclose(gradient, numeric, atol=1e-7)
+        assert_allclose(np.diag(q) - np.outer(q, q) / q.sum(), numeric, atol=1e-8)
 
 
 def test_mean_field_of_one_column_and_label_pair_is_exact():
@@ -376,14 +432,3 @@ def test_columns_are_grouped_by_their_values():
         merged = merge_columns(values, group)
         merged = merged.toarray() if sparse.issparse(merged) else merged
         assert_allclose(merged, X[:, [0, 1, 4, 3]])
-
-
-def test_lbfgs_outcome_is_the_maximum():
-    """Where L-BFGS ends no direction raises the bound."""
-    steps, _ = labelled_steps()
-    problem = MeanFieldBound(rows(), np.ones(2), steps, CouplingForm((-1, 1), 3), 1.0, "tilted")
-    outcome = lbfgs(problem, np.zeros(problem.n_coef), tol=1e-10)
-    random = np.random.default_rng(2)
-    for _ in range(50):
-        step = 1e-2 * random.normal(size=problem.n_coef)
-        assert problem.value_and_gradient(outcome.coef + step)[0] > outcome.value
