@@ -15,11 +15,17 @@ from sklearn_seqlab._chain_stream import next_part
 from sklearn_seqlab._progress import Progress
 from sklearn_seqlab._sklearn_private import Interval, StrOptions, _fit_context
 from sklearn_seqlab.base import SequenceTags
-from sklearn_seqlab.objectives import ChainDescent, ChainLogLikelihood, check_coefficients
+from sklearn_seqlab.objectives import (
+    ChainDescent,
+    ChainLogLikelihood,
+    ChainMarginalLikelihood,
+    check_coefficients,
+)
 from sklearn_seqlab.sequences import (
     LabelCodes,
     PackedBatch,
     class_weights,
+    class_weights_of_steps,
     encode_training_labels,
     pack,
     read_allowed_transitions,
@@ -58,9 +64,11 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         and ``c1 = l1_ratio / C``; CRF++'s ``-c`` is ``C``.
     l1_ratio : float, default=0.0
         Share of the l1 norm in the elastic-net penalty; 1 is the lasso.
-    loss : {"log", "softmax_margin"}, default="log"
+    loss : {"log", "softmax_margin", "marginal"}, default="log"
         "log" is the negative conditional log-likelihood. "softmax_margin" adds the ``cost`` of wrong labels
-        inside the partition function, a convex bound on the expected cost.
+        inside the partition function, a convex bound on the expected cost. "marginal" is minus the log-probability of
+        each label by itself, whatever the labels around it are: nearer to the share of right steps, best with
+        ``decoding="marginal"``, and not convex.
     cost : float, dict or array-like of shape (n_labels, n_labels), default=1.0
         For "softmax_margin", in nats: the cost of any wrong step; or by (true, predicted) labels, 1 for
         pairs that the dict does not name; or ``cost[true, predicted]`` in the order of ``classes_``, with a
@@ -94,7 +102,8 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         Whether ``predict`` gives the most probable sequence, or at each step the most probable label.
     class_weight : None, "balanced" or dict, default=None
         Weights of labels. The likelihood of a sequence does not split over its steps, so a sequence weighs
-        the mean of the weights of its labels. "balanced" is inversely proportional to label frequencies.
+        the mean of the weights of its labels; with ``loss="marginal"`` each step weighs that of its own.
+        "balanced" is inversely proportional to label frequencies.
     max_iter : int, default=1000
         Largest number of iterations of the solver; passes of "sgd".
     tol : float, default=1e-4
@@ -135,8 +144,8 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
     Notes
     -----
     An iteration takes O(stored features * n_labels + n_total * n_labels**2) time. With complete labels the
-    objective is convex and the optimum unique (for ``l1_ratio < 1``); with partial labels it is not, and the
-    solver, started at zero, finds a stationary point.
+    objective is convex and the optimum unique (for ``l1_ratio < 1``); with partial labels or ``loss="marginal"`` it is
+    not, and the solver, started at zero, finds a stationary point.
 
     A pass of "sgd" takes the same time as an iteration without its work per weight, and is one thread.
 
@@ -144,7 +153,8 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
     ----------
     Lafferty, McCallum and Pereira, "Conditional random fields", ICML 2001. Andrew and Gao, "Scalable
     training of L1-regularized log-linear models", ICML 2007. Gimpel and Smith, "Softmax-margin CRFs",
-    NAACL 2010. Bottou, "Large-scale machine learning with stochastic gradient descent", COMPSTAT 2010.
+    NAACL 2010. Kakade, Teh and Roweis, "An alternate objective function for Markovian fields", ICML 2002.
+    Bottou, "Large-scale machine learning with stochastic gradient descent", COMPSTAT 2010.
 
     Examples
     --------
@@ -160,7 +170,7 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         **LinearChainLabeler._parameter_constraints,
         "C": [Interval(Real, 0, None, closed="neither")],
         "l1_ratio": [Interval(Real, 0, 1, closed="both")],
-        "loss": [StrOptions({"log", "softmax_margin"})],
+        "loss": [StrOptions({"log", "softmax_margin", "marginal"})],
         "cost": [Interval(Real, 0, None, closed="left"), dict, "array-like"],
         "solver": [StrOptions({"auto", "lbfgs", "owlqn", "sgd"})],
         "decoding": [StrOptions({"map", "marginal"})],
@@ -250,8 +260,9 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         labels = encode_training_labels(y, batch.offsets)
         weight = read_weights(sample_weight, batch.n_sequences)
         columns = self._edge_columns(batch)
-        if self.solver == "sgd" and len(columns):
-            raise ValueError("solver='sgd' takes no transition_features; use solver='lbfgs' or 'auto'.")
+        if self.solver == "sgd" and (len(columns) or self.loss == "marginal"):
+            what = "transition_features" if len(columns) else "loss='marginal'"
+            raise ValueError(f"solver='sgd' takes no {what}; use solver='lbfgs' or 'auto'.")
         with _parallel.one_blas_thread(), Progress(self.verbose, "LinearChainCRF", self.max_iter) as progress:
             objective = self._objective(
                 batch,
@@ -308,6 +319,8 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         """
         if self.l1_ratio > 0:
             raise ValueError("partial_fit cannot take l1_ratio > 0.")
+        if self.loss == "marginal":
+            raise ValueError("partial_fit cannot take loss='marginal'.")
         if isinstance(self.class_weight, str):
             raise ValueError("partial_fit cannot take class_weight='balanced', which needs all the data.")
         stream = getattr(self, "_stream", None)
@@ -335,18 +348,19 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
     def _objective(
         self, batch: PackedBatch, labels: LabelCodes, weight: np.ndarray, **layout: Any
     ) -> ChainLogLikelihood:
-        return ChainLogLikelihood(
-            batch,
-            labels,
-            weight=weight * class_weights(self.class_weight, labels),
-            C=self.C,
-            l1_ratio=self.l1_ratio,
-            fit_intercept=self.fit_intercept,
-            start_end=self.start_end,
-            cost=None if self.loss == "log" else read_cost(self.cost, labels.classes),
-            n_jobs=self.n_jobs,
-            **layout,
-        )
+        layout |= {
+            "C": self.C,
+            "l1_ratio": self.l1_ratio,
+            "fit_intercept": self.fit_intercept,
+            "start_end": self.start_end,
+            "n_jobs": self.n_jobs,
+        }
+        if self.loss == "marginal":
+            step_weight = class_weights_of_steps(self.class_weight, labels)
+            return ChainMarginalLikelihood(batch, labels, weight=weight, step_weight=step_weight, **layout)
+        cost = None if self.loss == "log" else read_cost(self.cost, labels.classes)
+        weight = weight * class_weights(self.class_weight, labels)
+        return ChainLogLikelihood(batch, labels, weight=weight, cost=cost, **layout)
 
     def _solve(self, objective: ChainLogLikelihood, start: np.ndarray, callback: Progress) -> SolverOutcome:
         options: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "callback": callback}

@@ -8,7 +8,7 @@ natural gradient step of length one. Both directions ascend, and both steps are 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -38,6 +38,17 @@ class WeightMoments:
     def __init__(self, mean: np.ndarray, variance: np.ndarray, coupling_mean: Any, coupling_variance: Any):
         self.mean, self.variance = mean, variance
         self.coupling_mean, self.coupling_variance = coupling_mean, coupling_variance
+
+
+class _State(NamedTuple):
+    """Moments (n_moments,), the means and variances (n_steps, n_labels) of scores that they give, and the bound."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+    mu: np.ndarray
+    nu: np.ndarray
+    values: BoundValues
+    value: float
 
 
 class _Design:
@@ -131,19 +142,19 @@ class MeanFieldAscent:
         """Move to given moments."""
         mu, nu = self._products(self._design, mean), self._products(self._squares, variance)
         values = self._expected(mu, nu)
-        self._moments = mean, variance, mu, nu, values, self._value(mean, variance, mu, values)
+        self._state = _State(mean, variance, mu, nu, values, self._value(mean, variance, mu, values))
 
     @property
     def mean(self) -> np.ndarray:
-        return self._moments[0]
+        return self._state.mean
 
     @property
     def variance(self) -> np.ndarray:
-        return self._moments[1]
+        return self._state.variance
 
     @property
     def value(self) -> float:
-        return self._moments[5]
+        return self._state.value
 
     def gradient(self) -> tuple[np.ndarray, np.ndarray]:
         """Derivatives of ``value`` by means and by the logarithms of variances."""
@@ -181,33 +192,32 @@ class MeanFieldAscent:
         return outcome
 
     def move_means(self) -> bool:
-        """A Newton step of the means, halved while the bound would fall; whether there was one."""
-        mean, variance, mu, nu, values, value = self._moments
-        gradient = self._gradient_by_mean()
+        """A Newton step of the means, halved while the bound would fall; whether it rose."""
+        old, gradient = self._state, self._gradient_by_mean()
         direction, along = self._newton_direction(gradient)
         decline, length = float(gradient @ direction), 1.0
         for _ in range(_MAX_HALVINGS):
-            new_mean, new_mu = mean + length * direction, mu + length * along
-            new_values = self._expected(new_mu, nu)
-            new_value = self._value(new_mean, variance, new_mu, new_values)
-            if new_value <= value + _ARMIJO * length * decline + _ROUNDING * abs(value):
-                self._moments = new_mean, variance, new_mu, nu, new_values, new_value
-                return new_value < value
+            mean, mu = old.mean + length * direction, old.mu + length * along
+            values = self._expected(mu, old.nu)
+            value = self._value(mean, old.variance, mu, values)
+            if value <= old.value + _ARMIJO * length * decline + _ROUNDING * abs(old.value):
+                self._state = _State(mean, old.variance, mu, old.nu, values, value)
+                return value < old.value
             length *= 0.5
         return False
 
     def move_variances(self) -> bool:
-        """Variances to what the curvature of the bound asks for, or part of the way; whether they moved."""
-        mean, variance, mu, nu, _, value = self._moments
-        target, old, length = self._fixed_precision(), 1.0 / variance, 1.0
+        """Variances to what the curvature of the bound asks for, or part of the way; whether the bound rose."""
+        old, target, length = self._state, self._fixed_precision(), 1.0
+        precision = 1.0 / old.variance
         for _ in range(_MAX_HALVINGS):
-            new_variance = 1.0 / (old + length * (target - old))
-            new_nu = self._products(self._squares, new_variance)
-            new_values = self._expected(mu, new_nu)
-            new_value = self._value(mean, new_variance, mu, new_values)
-            if new_value <= value + _ROUNDING * abs(value):
-                self._moments = mean, new_variance, mu, new_nu, new_values, new_value
-                return new_value < value
+            variance = 1.0 / (precision + length * (target - precision))
+            nu = self._products(self._squares, variance)
+            values = self._expected(old.mu, nu)
+            value = self._value(old.mean, variance, old.mu, values)
+            if value <= old.value + _ROUNDING * abs(old.value):
+                self._state = _State(old.mean, variance, old.mu, nu, values, value)
+                return value < old.value
             length *= 0.5
         return False
 
@@ -244,14 +254,16 @@ class MeanFieldAscent:
         return sizes, counts
 
     def _gradient_by_mean(self) -> np.ndarray:
-        weight, values = self.steps.weight[:, None], self._moments[4]
+        weight, values = self.steps.weight[:, None], self._state.values
         gradient = self._design.transposed(weight * (values.by_mean - self._indicators))
         gradient += self.mean / self.prior
         return gradient
 
     def _fixed_precision(self) -> np.ndarray:
         """The precisions at which the derivatives by variances would vanish, were the bound's to stay."""
-        precision = self._squares.transposed(2.0 * self.steps.weight[:, None] * self._moments[4].by_variance)
+        precision = self._squares.transposed(
+            2.0 * self.steps.weight[:, None] * self._state.values.by_variance
+        )
         precision += 1.0 / self.prior
         return precision
 
@@ -260,8 +272,8 @@ class MeanFieldAscent:
 
         The curvature at a row is ``weight * (diag(q) - outer(q, q) / sum(q))``; the variances precondition.
         """
-        _, variance, _, nu, values, _ = self._moments
-        q = self._bounds[0].curvature(values, nu)
+        variance = self._state.variance
+        q = self._bounds[0].curvature(self._state.values, self._state.nu)
         q *= self.steps.weight[:, None]
         total = q.sum(axis=1, keepdims=True)
         share = np.divide(q, total, out=np.zeros_like(q), where=total > 0)

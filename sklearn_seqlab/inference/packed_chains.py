@@ -7,6 +7,7 @@ answer is right to rounding.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -17,6 +18,7 @@ from sklearn.utils import check_random_state
 
 from sklearn_seqlab.exceptions import InfeasibleSequenceError
 from sklearn_seqlab.inference import (
+    _chain_additive,
     _chain_log,
     _chain_moments,
     _chain_n_best,
@@ -169,6 +171,57 @@ class PackedChains:
             alone = self.one(s).with_moves_per_step().forward_backward_by_sequence()
             log_z[s], node[rows], edge[s], squares[s] = alone[0][0], alone[1], alone[2][0], alone[3][0]
         return log_z, node, edge, squares
+
+    def tilted_marginals(
+        self, gain_of: Callable[[np.ndarray], np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Marginals, and marginals times what the whole labelling gains: derivatives of functions of marginals.
+
+        Parameters
+        ----------
+        gain_of : callable
+            From the marginals of labels to what they gain, (n_total, n_labels) each; a labelling gains their sum.
+
+        Returns
+        -------
+        log_z : ndarray of shape (n_sequences,)
+            Minus infinity for an infeasible sequence, whose marginals are zero.
+        node, tilted_node : ndarray of shape (n_total, n_labels)
+            Marginals, and expectations of the indicator of a label times the gain of the labelling.
+        edge, tilted_edge : ndarray of shape (n_sequences, n_labels, n_labels) or (n_total, n_labels, n_labels)
+            Of moves: summed within sequences, or per step if ``transition`` is (zero at first steps).
+        """
+        log_z, node, left, right, redo, factors = self._scaled_forward_backward(np.ones(self.n_sequences))
+        alone = [self.one(s).with_moves_per_step().forward_backward() for s in redo]
+        for s, (one_log_z, one_node, _) in zip(redo, alone, strict=True):
+            log_z[s], node[self.offsets[s] : self.offsets[s + 1]] = one_log_z[0], one_node
+        gain = gain_of(node)
+        before, after = _additive_means(factors, left, right, gain, self.offsets)
+        into = gain + after
+        per_step = self.transition.ndim == 3
+        shape = (len(self.unary) if per_step else self.n_sequences, self.n_labels, self.n_labels)
+        edge, tilted_edge = np.zeros(shape), np.zeros(shape)
+        if per_step:
+            edge[1:] = factors[1:] * left[:-1, :, None] * right[1:, None, :]
+            tilted_edge[1:] = edge[1:] * (before[:-1, :, None] + into[1:, None, :])
+        else:
+            for s, (start, stop) in enumerate(pairwise(self.offsets)):
+                leave, enter = left[start : stop - 1], right[start + 1 : stop]
+                edge[s] = factors[0] * (leave.T @ enter)
+                tilted = (leave * before[start : stop - 1]).T @ enter
+                tilted += leave.T @ (enter * into[start + 1 : stop])
+                tilted_edge[s] = factors[0] * tilted
+        for s, (_, _, moves) in zip(redo, alone, strict=True):
+            rows = slice(self.offsets[s], self.offsets[s + 1])
+            ones = np.ones((len(moves), self.n_labels))
+            own = np.array([0, len(moves)])
+            before[rows], after[rows] = _additive_means(moves, ones, ones, gain[rows], own)
+            tilted = moves.copy()
+            tilted[1:] *= before[rows][:-1, :, None] + (gain + after)[rows][1:, None, :]
+            place = rows if per_step else s
+            edge[place] = moves if per_step else moves.sum(axis=0)
+            tilted_edge[place] = tilted if per_step else tilted.sum(axis=0)
+        return log_z, node, node * (before + after), edge, tilted_edge
 
     def moments(
         self, step_gain: np.ndarray, move_gain: np.ndarray
@@ -337,6 +390,19 @@ class PackedChains:
             certified[:] = 0  # a move that is allowed has become one that is not
             left[:], right[:], node[:] = 0.0, 0.0, 0.0
         return log_z, node, left, right, np.flatnonzero(certified == 0), factors
+
+
+def _additive_means(
+    factors: np.ndarray, left: np.ndarray, right: np.ndarray, gain: np.ndarray, offsets: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean gain up to each step, and behind it, given its label; see the kernel."""
+    varying = len(factors) > 1
+    transposed = np.empty((0, 0)) if varying else np.ascontiguousarray(factors[0].T)
+    before, after, work = np.empty_like(gain), np.empty_like(gain), np.empty((3, gain.shape[1]))
+    _chain_additive.additive_means(
+        np.ascontiguousarray(factors), transposed, left, right, gain, offsets, work, before, after
+    )
+    return before, after
 
 
 def shared_scores(top: np.ndarray) -> np.ndarray:

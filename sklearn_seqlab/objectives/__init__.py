@@ -5,6 +5,7 @@ from sklearn_seqlab.objectives._chain_boosting import ChainBoosting, HeldOutChai
 from sklearn_seqlab.objectives._chain_descent import ChainDescent
 from sklearn_seqlab.objectives._chain_likelihood import ChainLogLikelihood
 from sklearn_seqlab.objectives._chain_margin import ChainMargin
+from sklearn_seqlab.objectives._chain_marginals import ChainMarginalLikelihood
 from sklearn_seqlab.objectives._chain_scores import ChainCoefficients, assemble_chains, check_coefficients
 from sklearn_seqlab.objectives._conjunction_gains import ConjunctionGains
 from sklearn_seqlab.objectives._grid_likelihood import (
@@ -34,6 +35,7 @@ __all__ = [
     "ChainDescent",
     "ChainLogLikelihood",
     "ChainMargin",
+    "ChainMarginalLikelihood",
     "Chunk",
     "ConjunctionGains",
     "ElasticNet",

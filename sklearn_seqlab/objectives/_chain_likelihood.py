@@ -91,7 +91,8 @@ class ChainLogLikelihood:
         n_jobs: int | None = None,
     ):
         # the caller's numbers of the sequences that count, for messages
-        self._numbers = np.flatnonzero((weight > 0) & labels.is_informative())
+        kept = (weight > 0) & labels.is_informative()
+        self._numbers, self._kept_rows = np.flatnonzero(kept), np.repeat(kept, batch.lengths)
         if not len(self._numbers):
             raise ValueError(
                 "y holds no label where sample_weight (times class_weight) is positive: nothing to learn from."
@@ -124,7 +125,7 @@ class ChainLogLikelihood:
 
         bounds = _parallel.chunk_bounds(batch.offsets, self.layout.doubles_per_step)
         self.chunks = [self.chunk(*bound) for bound in bounds]
-        self._row_weight = np.repeat(weight, batch.lengths)
+        self._row_weight = self._weights_of_rows()
         self._known_moves = self._count_known_moves()
         self.size = C * float(self._row_weight.sum())
         self.scale = self._scale(edge_columns)
@@ -217,12 +218,15 @@ class ChainLogLikelihood:
             raised = chains.unary + step_costs(self.labels, self.cost, chunk.start, chunk.stop)
             chains = PackedChains(raised, chains.transition, chains.offsets, chains.first)
         log_z, node, edge = chains.forward_backward(weight)
+        self._raise_if_infeasible(chunk, log_z)
+        return float(weight @ log_z), node, edge
+
+    def _raise_if_infeasible(self, chunk: _Chunk, log_z: np.ndarray) -> None:
         if log_z.min() == -np.inf:
             s = self._numbers[chunk.first + int(np.argmin(log_z))]
             raise InfeasibleSequenceError(
                 f"X[{s}] has no possible labelling: allowed_transitions lets no sequence of its length through."
             )
-        return float(weight @ log_z), node, edge
 
     def _subtract_known(
         self, chunk: _Chunk, chains: PackedChains, residual: np.ndarray, edge: np.ndarray
@@ -262,6 +266,9 @@ class ChainLogLikelihood:
         else:
             edge -= fit_edge
         return float(weight @ log_z)
+
+    def _weights_of_rows(self) -> np.ndarray:
+        return np.repeat(self.weight, self.batch.lengths)
 
     def _count_known_moves(self) -> np.ndarray:
         """Weighted moves of complete sequences; a forbidden one among them is an error of the data."""

@@ -34,7 +34,7 @@ from sklearn_seqlab.sequences._segments import (
     segments_of,
     segments_to_labels,
 )
-from sklearn_seqlab.sequences._weights import class_weights, read_weights
+from sklearn_seqlab.sequences._weights import class_weights, class_weights_of_steps, read_weights
 from sklearn_seqlab.sequences._window import window_rows
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "check_binary",
     "check_label_names",
     "class_weights",
+    "class_weights_of_steps",
     "cut_rows",
     "encode_labels",
     "encode_levels",

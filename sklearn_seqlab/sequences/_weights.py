@@ -10,7 +10,7 @@ import numpy as np
 
 from sklearn_seqlab.sequences._labels import LabelCodes, check_label_names
 
-__all__ = ["class_weights", "read_weights"]
+__all__ = ["class_weights", "class_weights_of_steps", "read_weights"]
 
 
 def read_weights(sample_weight: Any, n_sequences: int) -> np.ndarray:
@@ -80,6 +80,23 @@ def class_weights(class_weight: str | Mapping | None, labels: LabelCodes) -> np.
     if class_weight is None:
         return np.ones(labels.n_sequences)
     known = labels.codes >= 0
+    per_label = _label_weights(class_weight, labels)
+    per_step = np.where(known, per_label[np.where(known, labels.codes, 0)], 0.0)
+    total = np.add.reduceat(per_step, labels.offsets[:-1])
+    count = np.add.reduceat(known.astype(float), labels.offsets[:-1])
+    return np.where(count > 0, total / np.maximum(count, 1), 1.0)
+
+
+def class_weights_of_steps(class_weight: str | Mapping | None, labels: LabelCodes) -> np.ndarray:
+    """The weight of each step's label, (n_total,); of a set of candidates the mean. See :func:`class_weights`."""
+    if class_weight is None:
+        return np.ones(len(labels.codes))
+    fits = labels.allowed().astype(np.float64)
+    return (fits @ _label_weights(class_weight, labels)) / fits.sum(axis=1)
+
+
+def _label_weights(class_weight: str | Mapping, labels: LabelCodes) -> np.ndarray:
+    known = labels.codes >= 0
     per_label = np.ones(labels.n_labels)
     if isinstance(class_weight, str):
         counts = np.bincount(labels.codes[known], minlength=labels.n_labels)
@@ -92,7 +109,4 @@ def class_weights(class_weight: str | Mapping | None, labels: LabelCodes) -> np.
                 raise ValueError(f"class_weight[{label!r}] is {value!r}; expected a number of at least 0.")
             if label in place:
                 per_label[place[label]] = value
-    per_step = np.where(known, per_label[np.where(known, labels.codes, 0)], 0.0)
-    total = np.add.reduceat(per_step, labels.offsets[:-1])
-    count = np.add.reduceat(known.astype(float), labels.offsets[:-1])
-    return np.where(count > 0, total / np.maximum(count, 1), 1.0)
+    return per_label

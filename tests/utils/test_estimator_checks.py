@@ -42,6 +42,7 @@ CONFIGURATIONS = {
     "restricted": LinearChainCRF(restrict_features=True),
     "transition features": LinearChainCRF(transition_features="all", C=0.5),
     "softmax margin": LinearChainCRF(loss="softmax_margin"),
+    "marginals": LinearChainCRF(loss="marginal"),
     "observed moves": LinearChainCRF(allowed_transitions="observed"),
     "marginal": LinearChainCRF(decoding="marginal", start_end=False, fit_intercept=False, warm_start=True),
     "balanced": LinearChainCRF(class_weight="balanced"),
