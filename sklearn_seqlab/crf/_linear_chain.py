@@ -373,6 +373,8 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         if self.solver == "auto" and long and not start.any():
             random_state = 0 if self.random_state is None else self.random_state
             start = warm_up(descent, start, n_sequences, _N_FIRST_PASSES, random_state)
+            if start.any():
+                objective.precondition(start)
         return lbfgs(objective, start, **options)
 
     def _online_scores(self) -> OnlineScores:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from sklearn_seqlab.inference import PackedChains
 from sklearn_seqlab.objectives._chain_scores import ChainCoefficients, assemble_chains
@@ -55,7 +56,7 @@ class ChainLayout:
         self.intercept_scaling = intercept_scaling
         self.offsets, self.n_labels = batch.offsets, n_labels
         self.allowed_transitions = allowed_transitions
-        self.features = make_features(batch.values, n_labels, pairs)
+        self.features, self._pairs = make_features(batch.values, n_labels, pairs), pairs
         self.edge_inputs = None if edge_columns is None else batch.values[:, edge_columns]
         self.n_edge = 0 if edge_columns is None else len(edge_columns)
         self.n_moves = int(allowed_transitions.sum())
@@ -102,6 +103,14 @@ class ChainLayout:
             ]
         )
         return np.where(np.isfinite(vector), vector, 0.0)
+
+    def squared_features(self, values: Any) -> Any:
+        """The layout for the squares of the features."""
+        stored = values.data if sparse.issparse(values) else values
+        if np.isin(stored, (0.0, 1.0)).all():
+            return self.features
+        squares = values.power(2) if sparse.issparse(values) else np.square(values)
+        return make_features(squares, self.n_labels, self._pairs)
 
     def typical_sizes(self, values: Any, edge_columns: np.ndarray | None) -> np.ndarray:
         """Root mean square of the nonzero values that each coefficient multiplies; 1 for moves and ends."""

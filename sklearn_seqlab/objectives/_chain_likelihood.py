@@ -128,7 +128,7 @@ class ChainLogLikelihood:
         self._row_weight = self._weights_of_rows()
         self._known_moves = self._count_known_moves()
         self.size = C * float(self._row_weight.sum())
-        self.scale = self._scale(edge_columns)
+        self.scale = self._unit = self._scale(edge_columns)
 
     def value_and_gradient(self, coef: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient of everything but the absolute values."""
@@ -154,6 +154,39 @@ class ChainLogLikelihood:
                 intercept[:] = residual.sum(axis=0)
             gradient *= self.C
             return self.penalty.add_smooth(coef, self.C * loss, gradient), gradient
+
+    def precondition(self, coef: np.ndarray) -> None:
+        """Set ``scale`` to what makes quasi-Newton methods fast that start at ``coef``, which is near an optimum.
+
+        It is the geometric mean of the units of the features and of the roots of the curvatures along the axes. Units
+        alone leave frequent features much steeper than rare ones, roots of curvatures make a wall of the penalty: on
+        the chunks of CoNLL-2000 either takes about twice the iterations.
+        """
+        parts = self.layout.parts(coef)
+        variance = np.empty((self.batch.n_total, self.n_labels))
+
+        def moves_of(chunk: _Chunk) -> np.ndarray:
+            chains = self.layout.chains(parts, chunk.first, chunk.last)
+            weight = self.weight[chunk.first : chunk.last]
+            _, node, edge = chains.forward_backward(weight)
+            row_weight = self._row_weight[chunk.start : chunk.stop, None]
+            variance[chunk.start : chunk.stop] = node * (1.0 - node / row_weight)
+            return edge[self.layout.allowed_transitions]
+
+        curvature = np.empty(self.n_coef)
+        node, moves, _, start, end, intercept = np.split(curvature, self.layout.cuts)
+        moves[:] = sum(self._run(moves_of, self.chunks))
+        node[:] = self.layout.squared_features(self.batch.values).gradient(variance, self._run)
+        if len(start):
+            start[:] = variance[self.batch.offsets[:-1]].sum(axis=0)
+            end[:] = variance[self.batch.offsets[1:] - 1].sum(axis=0)
+        if len(intercept):
+            intercept[:] = variance.sum(axis=0)
+        curvature *= self.C
+        curvature += (1.0 - self.penalty.l1_ratio) * self.penalty.penalised
+        unit = self._unit
+        np.maximum(curvature, 1e-4 * unit**2, out=curvature)
+        self.scale = np.sqrt(unit * np.sqrt(curvature))
 
     def chunk_loss(
         self, chunk: _Chunk, parts: ChainCoefficients, residual: np.ndarray

@@ -168,3 +168,27 @@ def test_labels_that_fit_no_labelling_are_named(rng):
     objective = make_objective(X, y, allowed_transitions=allowed)
     with pytest.raises(InfeasibleSequenceError, match=r"y\[1\] fit no labelling"):
         objective.value_and_gradient(np.zeros(objective.n_coef))
+
+
+@pytest.mark.parametrize("kind", ["complete", "sparse", "restricted"])
+def test_preconditioning_follows_units_and_curvatures(kind, rng):
+    X, y = make_problem(kind, rng)
+    options = {"C": 0.7, "weight": np.array([1.0, 0.5, 2.0, 1.5])}
+    if kind == "restricted":
+        options["pairs"] = sparse.csr_array(np.array([[1, 0, 1], [0, 0, 0], [1, 1, 1]]))
+    objective = make_objective(X, y, **options)
+    coef = rng.normal(size=objective.n_coef)
+    unit = objective.scale.copy()
+    objective.precondition(coef)
+    h = 1e-4
+    curvature = np.array([
+        (objective.value_and_gradient(coef + step)[1] - objective.value_and_gradient(coef - step)[1])[k] / (2 * h)
+        for k, step in enumerate(h * np.eye(objective.n_coef))
+    ])  # fmt: skip
+    cuts = objective.layout.cuts
+    node, moves, _, start, end, _ = np.split(objective.scale**4 / unit**2 / curvature, cuts)
+    # of what several steps share, covariances between these are left out
+    for parts in (start, end):
+        assert_allclose(parts, 1.0, rtol=1e-6)
+    for parts in (node, moves):
+        assert (parts > 0.2).all() and (parts < 5).all()
