@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from copy import copy
 from numbers import Integral, Real
@@ -145,7 +146,8 @@ class BoostedCRF(StagedPredictions, LinearChainLabeler, ProbabilisticChainLabele
     decoding : {"map", "marginal"}, default="map"
         Whether ``predict`` gives the most probable sequence, or at each step the most probable label.
     warm_start : bool, default=False
-        Whether ``fit`` goes on from the last one, up to ``n_rounds`` in all, provided labels and features are the same.
+        Whether ``fit`` goes on from the last one, up to ``n_rounds`` in all, provided that labels and inputs are the
+        same, and so are the parameters which say what is chosen from, by which loss, and what is held out.
     n_jobs : int or None, default=None
         Threads in ``fit`` and ``predict``. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -185,10 +187,10 @@ class BoostedCRF(StagedPredictions, LinearChainLabeler, ProbabilisticChainLabele
     n_boosting_features_ : int
         Number of features that there were to choose from; of columns that trees saw.
     feature_importances_ : ndarray of shape (n_boosting_features_,)
-        By how much rounds lowered the loss on account of each feature. With trees, the share of each column in the
-        decrease of squared errors.
+        By how much rounds lowered the loss on account of each feature; with "joint", the size of its weight. With
+        trees, the share of each column in the decrease of squared errors.
     n_iter_ : int
-        Number of rounds.
+        Number of rounds, or iterations of "joint".
     loss_curve_ : ndarray of shape (n_iter_ + 1,)
         Objective at the start and after each round, in nats; the logarithm of the exponential loss.
     validation_loss_ : ndarray of shape (n_iter_ + 1,)
@@ -411,9 +413,11 @@ class BoostedCRF(StagedPredictions, LinearChainLabeler, ProbabilisticChainLabele
         outcome: SolverOutcome
         watched: list[float] = []
         if self.solver == "joint":
-            outcome = lbfgs(objective, start, max_iter=self.n_rounds, tol=self.tol, callback=progress)
+            first_round = vars(self)["n_iter_"] if len(earlier) else 0
+            n_left = max(0, self.n_rounds - first_round)
+            outcome = lbfgs(objective, start, max_iter=n_left, tol=self.tol, callback=progress)
             steps, credit = joint_steps(start, outcome), np.abs(outcome.coef)
-            kept, coef = outcome.n_iter, outcome.coef
+            kept, coef = first_round + outcome.n_iter, outcome.coef
         else:
             outcome = boost(
                 objective,
@@ -441,7 +445,8 @@ class BoostedCRF(StagedPredictions, LinearChainLabeler, ProbabilisticChainLabele
             past = vars(self)
             history = np.concatenate([past["loss_curve_"][: first_round + 1], history[1:]])
             watched = [*past["validation_loss_"][: first_round + 1], *watched[1:]] if watched else watched
-            credit = credit + past["feature_importances_"]
+            if self.solver == "boost":
+                credit = credit + past["feature_importances_"]
 
         self._forget(_OF_TREES)
         self._set_input_attributes(batch)
@@ -495,17 +500,27 @@ class BoostedCRF(StagedPredictions, LinearChainLabeler, ProbabilisticChainLabele
             tol=self.tol,
             n_iter_no_change=self.n_iter_no_change,
         )
+        earlier = self._earlier_trees(labels.classes, batch.n_features)
+        if earlier is not None and isinstance(self.random_state, Integral):
+            random.set_state(self._random_after)  # the draws of later rounds are not those of the first
         outcome = boost_trees(
             rows,
             known,
             self._loss(weight[numbers], np.diff(known.offsets)),
             params,
             random=random,
-            earlier=self._earlier_trees(labels.classes, batch.n_features),
+            earlier=earlier,
             watch=watch,
             callback=progress,
         )
         kept = int(np.argmin(outcome.watched)) if outcome.watched else outcome.n_iter
+        if not outcome.interrupted and all(len(tree) == 1 for trees in outcome.rounds for tree in trees):
+            warnings.warn(
+                f"No tree was split: no threshold has {self.min_samples_leaf} steps (min_samples_leaf, sequences "
+                "counted by their weight) on both of its sides. Lower min_samples_leaf.",
+                UserWarning,
+                stacklevel=3,
+            )
 
         self._forget(_OF_FEATURES)
         self._set_input_attributes(batch)
@@ -514,6 +529,8 @@ class BoostedCRF(StagedPredictions, LinearChainLabeler, ProbabilisticChainLabele
         self.trees_, self.step_sizes_ = outcome.rounds[:kept], np.array(outcome.step_sizes[:kept])
         self.move_path_ = np.array(outcome.path[: kept + 1])
         self._set_moves(self.move_path_[-1])
+        self._credit: np.ndarray = outcome.importances
+        self._random_after: Any = random.get_state()
         importances = outcome.importances / max(outcome.importances.sum(), np.finfo(float).tiny)
         history = np.array(outcome.history)
         self._set_progress(len(importances), importances, kept, history, outcome.watched)
@@ -562,21 +579,30 @@ class BoostedCRF(StagedPredictions, LinearChainLabeler, ProbabilisticChainLabele
         names : ndarray of str of shape (n_features,)
         """
         check_is_fitted(self)
-        before, after = self._checked_window()
-        if self.weak_learner == "tree":
-            return self._column_names(before, after, features)
         numbers = np.arange(self.n_boosting_features_) if features is None else np.asarray(features)
+        if numbers.dtype.kind not in "iu" and numbers.size:
+            raise TypeError(f"features holds {numbers.dtype}; expected numbers of features, integers.")
+        wrong = numbers[(numbers < 0) | (numbers >= self.n_boosting_features_)]
+        if wrong.size:
+            raise ValueError(
+                f"features holds {wrong.flat[0]}; expected numbers of at least 0 and below {self.n_boosting_features_}."
+            )
+        learnt = self._learnt_on
+        before, after = learnt["window"]
+        if learnt["weak_learner"] == "tree":
+            return self._column_names(before, after)[numbers.astype(np.intp)]
         inputs = tree_names(input_names(self), before, after)[: self.n_features_in_ * (before + 1 + after)]
-        return names_of(numbers, inputs, self.classes_, self.feature_set, self.fit_intercept)
+        numbers = numbers.astype(np.intp)
+        return names_of(numbers, inputs, self.classes_, learnt["feature_set"], learnt["fit_intercept"])
 
-    def _column_names(self, before: int, after: int, features: ArrayLike | None) -> np.ndarray:
-        previous = [str(label) for label in self.classes_.tolist()] if self.potentials == "edge" else []
-        names = np.array(tree_names(input_names(self), before, after, previous), dtype=str)
-        return names if features is None else names[np.asarray(features)]
+    def _column_names(self, before: int, after: int) -> np.ndarray:
+        is_edge = self._learnt_on["potentials"] == "edge"
+        previous = [str(label) for label in self.classes_.tolist()] if is_edge else []
+        return np.array(tree_names(input_names(self), before, after, previous), dtype=str)
 
     def _as_of_each_round(self) -> Iterator[BoostedCRF]:
         staged = copy(self)
-        if self.weak_learner == "tree":
+        if self._learnt_on["weak_learner"] == "tree":
             for n_rounds in range(1, self.n_iter_ + 1):
                 staged.trees_ = self.trees_[:n_rounds]
                 staged._set_moves(self.move_path_[n_rounds])
@@ -607,14 +633,14 @@ class BoostedCRF(StagedPredictions, LinearChainLabeler, ProbabilisticChainLabele
         return self.transition_coef_ >= threshold
 
     def _chain_source(self, batch: PackedBatch) -> ChainSource:
-        before, after = self._checked_window()
-        if self.weak_learner == "tree":
+        before, after = self._learnt_on["window"]
+        if self._learnt_on["weak_learner"] == "tree":
             return self._tree_source(batch, tree_inputs(batch, before, after))
         values = window_rows(batch, before, after)
         return super()._chain_source(PackedBatch(values, batch.offsets))
 
     def _tree_source(self, batch: PackedBatch, inputs: np.ndarray) -> ChainSource:
-        n_labels, is_edge = len(self.classes_), self.potentials == "edge"
+        n_labels, is_edge = len(self.classes_), self._learnt_on["potentials"] == "edge"
         coef = np.concatenate([self.transition_coef_.ravel(), self.start_coef_, self.end_coef_])
 
         def chains(first: int, last: int) -> PackedChains:
@@ -626,8 +652,8 @@ class BoostedCRF(StagedPredictions, LinearChainLabeler, ProbabilisticChainLabele
         return chains
 
     def _doubles_per_step(self) -> int:
-        if self.weak_learner == "tree":
-            return len(self.classes_) ** (2 if self.potentials == "edge" else 1)
+        if self._learnt_on["weak_learner"] == "tree":
+            return len(self.classes_) ** (2 if self._learnt_on["potentials"] == "edge" else 1)
         return super()._doubles_per_step()
 
     def _checked_window(self) -> tuple[int, int]:
@@ -657,6 +683,10 @@ class BoostedCRF(StagedPredictions, LinearChainLabeler, ProbabilisticChainLabele
     def _check_parameters(self) -> None:
         if self.sigma is not None and self.l2 > 0:
             raise ValueError("sigma and l2 are two forms of one penalty; give one of them.")
+        for name in ("sigma", "temperature"):
+            value = getattr(self, name)
+            if isinstance(value, Real) and not 1e-100 <= float(value) <= 1e100:
+                raise ValueError(f"{name} is {value!r}; expected a number between 1e-100 and 1e100.")
         if self.solver == "joint" and self.validation_fraction is not None:
             raise ValueError(
                 "validation_fraction judges rounds, but solver='joint' makes none; leave it at None."
@@ -671,9 +701,18 @@ class BoostedCRF(StagedPredictions, LinearChainLabeler, ProbabilisticChainLabele
                     f"{default[name]!r}."
                 )
 
-    def _learns_on(self) -> list[Any]:
-        """Parameters that say what is weighed: a warm start needs the same ones."""
-        return [*self._checked_window(), self.feature_set, self.potentials, bool(self.fit_intercept)]
+    def _learns_on(self) -> dict[str, Any]:
+        """Parameters that say what weights stand for and how they are judged: a warm start needs the same ones."""
+        return {
+            "window": self._checked_window(),
+            "feature_set": self.feature_set,
+            "weak_learner": self.weak_learner,
+            "potentials": self.potentials,
+            "fit_intercept": bool(self.fit_intercept),
+            "solver": self.solver,
+            "loss": (self.loss, self.temperature),
+            "validation_fraction": self.validation_fraction,
+        }
 
     def _earlier_steps(self, classes: np.ndarray, n_features: int, n_coef: int) -> np.ndarray:
         """Where a warm start goes on from: steps of earlier rounds."""
@@ -703,17 +742,20 @@ class BoostedCRF(StagedPredictions, LinearChainLabeler, ProbabilisticChainLabele
             self.n_iter_,
             False,
             "",
-            self.loss_curve_.tolist(),
+            self.loss_curve_[: self.n_iter_ + 1].tolist(),
         )
         outcome.rounds, outcome.step_sizes = list(self.trees_), self.step_sizes_.tolist()
         outcome.path, outcome.watched = (
             list(self.move_path_),
             self.validation_loss_[: self.n_iter_ + 1].tolist(),
         )
-        outcome.importances = self.feature_importances_.copy()
+        outcome.importances = self._credit.copy()
         return outcome
 
     def _set_weights(self, coef: np.ndarray, classes: np.ndarray, n_inputs: int) -> None:
         """Assign a vector of weights under the names that users see."""
-        parts, columns = coefficients_of(coef, len(classes), n_inputs, self.feature_set, self.fit_intercept)
+        learnt = self._learnt_on
+        parts, columns = coefficients_of(
+            coef, len(classes), n_inputs, learnt["feature_set"], learnt["fit_intercept"]
+        )
         self._set_coefficients(parts, classes, columns)

@@ -19,7 +19,9 @@ from sklearn_seqlab.objectives import (
     ChainDescent,
     ChainLogLikelihood,
     ChainMarginalLikelihood,
+    ShardedObjective,
     check_coefficients,
+    dask_client,
 )
 from sklearn_seqlab.sequences import (
     LabelCodes,
@@ -148,6 +150,9 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
     not, and the solver, started at zero, finds a stationary point.
 
     A pass of "sgd" takes the same time as an iteration without its work per weight, and is one thread.
+
+    Under ``joblib.parallel_config("dask")`` each worker of the cluster gets a share of the sequences once, and the
+    coefficients with each iteration of "lbfgs" or "owlqn". A worker that is lost is done without.
 
     References
     ----------
@@ -367,15 +372,18 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         descent, n_sequences = partial(ChainDescent, objective), objective.batch.n_sequences
         if self.solver == "sgd":
             return passes(objective, descent, start, n_sequences, random_state=self.random_state, **options)
+        client = dask_client()
         if objective.l1 is not None:
-            return owlqn(objective, start, **options)
+            return owlqn(
+                objective if client is None else ShardedObjective(objective, client), start, **options
+            )
         long = n_sequences >= _MANY_SEQUENCES and objective.is_convex and not objective.layout.n_edge
         if self.solver == "auto" and long and not start.any():
             random_state = 0 if self.random_state is None else self.random_state
             start = warm_up(descent, start, n_sequences, _N_FIRST_PASSES, random_state)
             if start.any():
                 objective.precondition(start)
-        return lbfgs(objective, start, **options)
+        return lbfgs(objective if client is None else ShardedObjective(objective, client), start, **options)
 
     def _online_scores(self) -> OnlineScores:
         parts = self._coefficients()

@@ -165,7 +165,8 @@ def boost_trees(
                     break
             if len(outcome.history) > _PERIOD:
                 fall = outcome.history[-1 - _PERIOD] - outcome.value
-                if fall < params.tol * max(1.0, abs(outcome.value)):
+                room = min(1.0, outcome.history[0] - loss.floor)
+                if fall < params.tol * max(room, abs(outcome.value)):
                     outcome.converged, outcome.message = True, "the objective no longer decreased"
                     break
         else:

@@ -27,6 +27,7 @@ from sklearn_seqlab.objectives._move_weights import MoveWeights, framed_scores
 from sklearn_seqlab.objectives._penalties import ElasticNet
 from sklearn_seqlab.objectives._planes import Planes
 from sklearn_seqlab.objectives._row_losses import GroupPlanes, RowLikelihood, RowMargin, RowSequences
+from sklearn_seqlab.objectives._shards import ShardedObjective, dask_client
 
 __all__ = [
     "FEATURE_SETS",
@@ -56,12 +57,14 @@ __all__ = [
     "ScoreLine",
     "Scores",
     "SequenceLoss",
+    "ShardedObjective",
     "StackEngine",
     "assemble_chains",
     "assemble_cliques",
     "check_coefficients",
     "check_known",
     "choose_engine",
+    "dask_client",
     "duration_curve",
     "framed_scores",
     "grid_doubles_per_step",

@@ -90,6 +90,16 @@ class ChainLogLikelihood:
         cost: np.ndarray | None = None,
         n_jobs: int | None = None,
     ):
+        self._options = {
+            "C": C,
+            "l1_ratio": l1_ratio,
+            "fit_intercept": fit_intercept,
+            "start_end": start_end,
+            "edge_columns": edge_columns,
+            "allowed_transitions": allowed_transitions,
+            "pairs": pairs,
+            "cost": cost,
+        }
         # the caller's numbers of the sequences that count, for messages
         kept = (weight > 0) & labels.is_informative()
         self._numbers, self._kept_rows = np.flatnonzero(kept), np.repeat(kept, batch.lengths)
@@ -130,8 +140,28 @@ class ChainLogLikelihood:
         self.size = C * float(self._row_weight.sum())
         self.scale = self._unit = self._scale(edge_columns)
 
+    def restricted_to(self, sequences: np.ndarray) -> ChainLogLikelihood:
+        """The same objective over some of the sequences that count, for the same coefficients."""
+        part = type(self)(
+            self.batch.take(sequences),
+            self.labels.take(sequences),
+            weight=self.weight[sequences],
+            **self._options_of(sequences),
+        )
+        part._numbers = self._numbers[sequences]
+        return part
+
+    def _options_of(self, sequences: np.ndarray) -> dict[str, Any]:
+        return self._options
+
     def value_and_gradient(self, coef: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient of everything but the absolute values."""
+        loss, gradient = self.data_value_and_gradient(coef)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.penalty.add_smooth(coef, loss, gradient), gradient
+
+    def data_value_and_gradient(self, coef: np.ndarray) -> tuple[float, np.ndarray]:
+        """Value and gradient without the penalty."""
         parts = self.layout.parts(coef)
         residual = np.empty((self.batch.n_total, self.n_labels))
         with np.errstate(over="ignore", invalid="ignore"):  # the solver backs off from what is not finite
@@ -153,7 +183,7 @@ class ChainLogLikelihood:
             if len(intercept):
                 intercept[:] = residual.sum(axis=0)
             gradient *= self.C
-            return self.penalty.add_smooth(coef, self.C * loss, gradient), gradient
+            return self.C * loss, gradient
 
     def precondition(self, coef: np.ndarray) -> None:
         """Set ``scale`` to what makes quasi-Newton methods fast that start at ``coef``, which is near an optimum.

@@ -50,12 +50,17 @@ class ChainMarginalLikelihood(ChainLogLikelihood):
         step_weight: np.ndarray,
         **options: Any,
     ):
-        says_something = (labels.codes >= 0) | ~labels.allowed().all(axis=1)
-        self._step_weight = np.repeat(weight, batch.lengths) * np.where(says_something, step_weight, 0.0)
+        step_weight = np.where(labels.says_something(), step_weight, 0.0)
+        self._step_weight = np.repeat(weight, batch.lengths) * step_weight
         total = np.add.reduceat(self._step_weight, batch.offsets[:-1])
         super().__init__(batch, labels, weight=np.where(total > 0, weight, 0.0), **options)
         self.is_convex = False
         self._raise_if_impossible()
+
+    def _options_of(self, sequences: np.ndarray) -> dict[str, Any]:
+        rows = np.isin(np.repeat(np.arange(self.batch.n_sequences), self.batch.lengths), sequences)
+        own = self._row_weight[rows] / np.repeat(self.weight[sequences], self.batch.lengths[sequences])
+        return {name: value for name, value in self._options.items() if name != "cost"} | {"step_weight": own}
 
     def _weights_of_rows(self) -> np.ndarray:
         return self._step_weight[self._kept_rows]

@@ -38,6 +38,11 @@ class SequenceLoss:
             return float(self.weight @ nll)
         return float(logsumexp(self.temperature * nll, b=self.weight))
 
+    @property
+    def floor(self) -> float:
+        """The value where every label has probability one."""
+        return 0.0 if self.temperature is None else float(np.log(self.weight.sum()))
+
     def share(self, nll: np.ndarray) -> np.ndarray:
         """Derivative of the value with respect to the loss of each sequence."""
         if self.temperature is None:

@@ -63,9 +63,15 @@ class LabelCodes:
         """Whether every step of a sequence carries one known label; bool of shape (n_sequences,)."""
         return np.logical_and.reduceat(self.codes >= 0, self.offsets[:-1])
 
+    def says_something(self) -> np.ndarray:
+        """Whether a step has a label, or candidates that are not all labels; bool of shape (n_total,)."""
+        says = self.codes >= 0
+        says[self.candidate_rows] = ~self.candidate_masks.all(axis=1)
+        return says
+
     def is_informative(self) -> np.ndarray:
-        """Whether at least one step of a sequence is not missing; bool of shape (n_sequences,)."""
-        return np.logical_or.reduceat(self.codes != MISSING, self.offsets[:-1])
+        """Whether something is known of a step of a sequence; bool of shape (n_sequences,)."""
+        return np.logical_or.reduceat(self.says_something(), self.offsets[:-1])
 
     def take(self, sequences: np.ndarray) -> LabelCodes:
         """The labels of some sequences, in the order given."""

@@ -147,7 +147,7 @@ class _Rounds:
         self.objective, self.update, self.n_rescore = objective, update, n_rescore
         self.beam_size = min(beam_size, objective.n_coef)
         self.learning_rate, self.tol = learning_rate, tol
-        self.gradient = np.empty(0)
+        self.gradient, self.room = np.empty(0), None
         self.extents: dict[int, tuple[float, float]] = {}
 
     def step(self, look: Any) -> tuple[np.ndarray, np.ndarray, Any] | None:
@@ -156,7 +156,9 @@ class _Rounds:
         with np.errstate(divide="ignore", invalid="ignore"):
             guess = np.where(curvature > 0, -self.gradient / curvature, 0.0)
             gain = np.where(curvature > 0, -0.5 * self.gradient * guess, 0.0)
-        least = self.tol * max(1.0, abs(look.value))
+        if self.room is None:  # a nat, or what there is to gain if that is less: small weights, say
+            self.room = min(1.0, look.value - self.objective.loss.floor)
+        least = self.tol * max(self.room, abs(look.value))
         order = _ranked(gain)
         order = order[gain[order] > 0]
         if self.n_rescore:

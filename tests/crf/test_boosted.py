@@ -275,3 +275,43 @@ def test_a_warm_start_needs_the_same_window(options):
     model.set_params(window=(0, 1)).fit(X, y)
     fresh = BoostedCRF(n_rounds=4, window=(0, 1), random_state=0, **options).fit(X, y)
     assert_allclose(model.log_likelihood(X, y), fresh.log_likelihood(X, y))
+
+
+@pytest.mark.filterwarnings("ignore:The solver stopped")
+def test_joint_goes_on_where_it_ended():
+    rng = np.random.RandomState(0)
+    X = [rng.randn(12, 3) for _ in range(12)]
+    y = [np.where(x[:, 0] + 0.8 * rng.randn(12) > 0, "a", "b") for x in X]
+    model = BoostedCRF(n_rounds=5, solver="joint", warm_start=True).fit(X, y)
+    first = model.loss_curve_
+    model.set_params(n_rounds=9).fit(X, y)
+    assert model.n_iter_ == 9 and len(model.loss_curve_) == 10
+    assert_array_equal(model.loss_curve_[:6], first)
+    assert (np.diff(model.loss_curve_) <= 0).all()
+    assert_allclose(
+        model.feature_importances_.sum(), np.abs(model.coef_).sum() + np.abs(model.transition_coef_).sum()
+    )
+
+
+def test_small_weights_choose_as_many_features():
+    rng = np.random.RandomState(0)
+    X = [rng.randn(12, 3) for _ in range(12)]
+    y = [np.where(x[:, 0] + 0.8 * rng.randn(12) > 0, "a", "b") for x in X]
+    assert BoostedCRF(n_rounds=8, loss="log").fit(X, y, np.full(12, 1e-6)).n_iter_ == 8
+
+
+def test_features_that_are_not_there():
+    model = BoostedCRF(n_rounds=2).fit([[[0.0], [1.0]]], [["a", "b"]])
+    for wrong, error in (([-1], ValueError), ([99], ValueError), ([1.5], TypeError)):
+        with pytest.raises(error, match="features holds"):
+            model.feature_names(wrong)
+    with pytest.raises(ValueError, match="sigma is 1e-200"):
+        BoostedCRF(sigma=1e-200).fit([[[0.0], [1.0]]], [["a", "b"]])
+
+
+def test_all_labels_for_candidates_say_nothing():
+    X, y = [[[1.0], [2.0]], [[0.0], [1.0]]], [[{"a", "b"}, {"a", "b"}], ["a", "b"]]
+    weighed = BoostedCRF(n_rounds=3, l2=0.1).fit(X, y)
+    assert_allclose(weighed.coef_, BoostedCRF(n_rounds=3, l2=0.1).fit(X, [[None, None], y[1]]).coef_)
+    with pytest.raises(ValueError, match="nothing to learn from"):
+        BoostedCRF().fit(X[:1], y[:1])

@@ -227,3 +227,57 @@ def test_bad_parameters_are_refused(monkeypatch):
         BoostedCRF(weak_learner="tree", potentials="edge").fit(X, y)
     with pytest.raises(ValueError, match="single precision"):
         BoostedCRF(weak_learner="tree").fit([1e200 * x for x in X], y)
+
+
+def noisy_data(n_sequences=12):
+    rng = np.random.RandomState(0)
+    X = [rng.randn(12, 3) for _ in range(n_sequences)]
+    return X, [np.where(x[:, 0] + 0.8 * rng.randn(12) > 0, "a", "b") for x in X]
+
+
+@pytest.mark.parametrize("subsample", [1.0, 0.5])
+def test_rounds_in_two_fits_are_those_of_one(subsample):
+    X, y = noisy_data()
+    params = {"weak_learner": "tree", "min_samples_leaf": 3, "random_state": 0, "subsample": subsample}
+    once = BoostedCRF(n_rounds=10, **params).fit(X, y)
+    twice = BoostedCRF(n_rounds=5, warm_start=True, **params).fit(X, y).set_params(n_rounds=10).fit(X, y)
+    assert_allclose(twice.loss_curve_, once.loss_curve_)
+    assert_allclose(twice.feature_importances_, once.feature_importances_)
+    held = {"validation_fraction": 0.25, "warm_start": True}
+    model = BoostedCRF(n_rounds=10, **params, **held).fit(X, y)
+    kept = model.n_iter_
+    model.set_params(n_rounds=kept + 2).fit(X, y)
+    assert len(model.loss_curve_) == len(model.validation_loss_) == kept + 3
+
+
+@pytest.mark.parametrize("change", [{"validation_fraction": 0.25}, {"loss": "exp"}])
+def test_another_way_to_judge_starts_anew(change):
+    X, y = noisy_data()
+    model = BoostedCRF(n_rounds=12, weak_learner="tree", min_samples_leaf=3, random_state=0, warm_start=True)
+    model.fit(X, y).set_params(**change).fit(X, y)
+    fresh = BoostedCRF(n_rounds=12, weak_learner="tree", min_samples_leaf=3, random_state=0, **change).fit(
+        X, y
+    )
+    assert model.n_iter_ == fresh.n_iter_
+    assert_allclose(model.loss_curve_, fresh.loss_curve_)
+
+
+def test_trees_that_cannot_split_are_told_of():
+    X, y = noisy_data()
+    with pytest.warns(UserWarning, match="No tree was split"):
+        BoostedCRF(weak_learner="tree").fit(X, y, sample_weight=np.full(12, 1 / 12))
+
+
+@pytest.mark.parametrize("learner", ["feature", "tree"])
+def test_what_was_fitted_predicts_whatever_is_set_later(learner):
+    X, y = noisy_data()
+    model = BoostedCRF(n_rounds=5, window=(1, 0), weak_learner=learner, min_samples_leaf=3).fit(X, y)
+    before, names = model.predict_proba(X), model.feature_names().tolist()
+    model.set_params(
+        window=(0, 1), weak_learner="tree" if learner == "feature" else "feature", potentials="edge"
+    )
+    model.set_params(feature_set="context", fit_intercept=True)
+    for one, other in zip(model.predict_proba(X), before, strict=True):
+        assert_array_equal(one, other)
+    assert model.feature_names().tolist() == names
+    assert len(list(model.staged_predict(X))) >= model.n_iter_
