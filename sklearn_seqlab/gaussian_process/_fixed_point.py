@@ -2,9 +2,9 @@
 
 The scores of a label are normal, ``q(f) = N(K @ al, (K**-1 + diag(lam))**-1)``, so ``(al, lam)``, two numbers per row
 and label, are the whole state. A sweep sets ``lam`` to the curvature of the bound and solves for ``al`` (a natural
-gradient step of length one) for all labels side by side, and halves the step while the lower bound would fall; since
-``V * V`` is positive semidefinite, the direction always ascends. Couplings are part of the prior ("joint"), or normal
-factors of their own beside it ("factored", the published form).
+gradient step of length one) for all labels side by side. Where the lower bound would fall, means and precisions step
+by themselves, and steps are halved; since ``V * V`` is positive semidefinite, the directions always ascend. Couplings
+are part of the prior ("joint"), or normal factors of their own beside it ("factored", the published form).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from scipy import sparse
 
 from sklearn_seqlab import _parallel
 from sklearn_seqlab.gaussian_process._couplings import CouplingForm
+from sklearn_seqlab.gaussian_process._extrapolation import ascend
 from sklearn_seqlab.gaussian_process._priors import FeaturePrior, GramPrior
 from sklearn_seqlab.gaussian_process._softmax_bounds import SoftmaxBound
 from sklearn_seqlab.solvers import SolverOutcome
@@ -24,8 +25,7 @@ from sklearn_seqlab.solvers import SolverOutcome
 __all__ = ["CouplingFactor", "FixedPoint", "LabelledSteps", "ScoreState"]
 
 _MAX_HALVINGS, _COUPLING_ROUNDS = 12, 4
-# Duals this near to what they should be are at the optimum.
-_SMALL_GAP = 1e-2
+_TINY = 1e-300
 # A bound that falls by no more than this share has not fallen.
 _ROUNDING = 1e-14
 
@@ -149,25 +149,56 @@ class FixedPoint:
         return self._state(dual, lam, found)
 
     def run(self, max_iter: int, tol: float, callback: Any = None) -> SolverOutcome:
-        """Sweep until the bound rises by less than ``tol`` of itself."""
+        """Sweep until the bound has less than ``tol`` of itself left to rise."""
         outcome = SolverOutcome(np.zeros(0), -self.value, 0, False, "max_iter was reached", self.history)
-        try:
-            while outcome.n_iter < max_iter:
-                before = self.value
-                moved = self.sweep()
-                outcome.n_iter += 1
-                self.history.append(self.value)
-                if callback is not None:
-                    callback(outcome.n_iter, self.value)
-                if abs(self.value - before) <= tol * abs(self.value):
-                    # where no step was found, only a small gradient tells an optimum from a dead end
-                    outcome.converged = moved or self._gap() <= _SMALL_GAP
-                    outcome.message = "the lower bound no longer rose"
-                    break
-        except KeyboardInterrupt:
-            outcome.interrupted, outcome.message = True, "interrupted"
+        self._tol = tol
+        outcome = ascend(self, outcome, max_iter, tol, callback)
         outcome.value = -self.value
         return outcome
+
+    @property
+    def lower_bound(self) -> float:
+        return self.value
+
+    def point(self) -> np.ndarray:
+        parts = [self.state.dual, np.log(np.maximum(self.state.lam, _TINY))]
+        if self.couplings is not None:
+            parts += [self.couplings.mean, np.log(self.couplings.variance)]
+        return np.concatenate([part.ravel() for part in parts])
+
+    def try_point(self, point: np.ndarray) -> bool:
+        old = self.state, self.couplings, self.value
+        shape, size = self.state.dual.shape, self.state.dual.size
+        dual, log_lam, rest = np.split(point, [size, 2 * size])
+        with np.errstate(over="ignore"):
+            lam = np.exp(log_lam)
+        if not np.isfinite(lam).all():
+            return False
+        try:
+            self.state = self.at(dual.reshape(shape), lam.reshape(shape))
+        except np.linalg.LinAlgError:
+            return False
+        if self.couplings is not None:
+            mean, log_variance = np.split(rest, 2)
+            form, prior = self.couplings.form, self.couplings.prior
+            with np.errstate(over="ignore"):
+                variance = np.exp(log_variance).reshape(form.shape)
+            self.couplings = CouplingFactor(form, prior, mean.reshape(form.shape), variance)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._evaluate()
+        if self.value > old[2]:
+            return True
+        self.state, self.couplings = old[:2]
+        self._evaluate()
+        return False
+
+    def is_flat(self) -> bool:
+        """Whether steps by the variances that there are promise little."""
+        variance = self.state.variance
+        pull = self._by_row(self.pull) - self.state.dual
+        stretch = (self._by_row(2.0 * self.values.by_variance) - self.state.lam) * variance
+        promise = 0.5 * float((pull**2 * variance).sum()) + 0.25 * float((stretch**2).sum())
+        return promise <= 10 * max(self._tol, 1e-12) * abs(self.value)
 
     def sweep(self) -> bool:
         """One step of all labels, then a few of the couplings; whether a step of the labels was found."""
@@ -178,25 +209,53 @@ class FixedPoint:
         dual = np.column_stack([part.dual for part in found])
         self.state = self._state(dual, lam, found)
         self._evaluate()
-        length, moved = 1.0, True
-        for _ in range(_MAX_HALVINGS):
-            if self.value >= value - _ROUNDING * abs(value):
-                break
-            length *= 0.5
-            self.state = self.at(old.dual + length * (dual - old.dual), old.lam + length * (lam - old.lam))
+        moved = True
+        if not self.value >= value - _ROUNDING * abs(value):
+            # too far: the means by themselves, then the precisions
+            self.state = old
             self._evaluate()
-        else:
-            if not self.value >= value:
-                self.state, moved = old, False
-                self._evaluate()
+            moved = self._move_means()
+            moved = self._move_precisions() or moved
         if self.couplings is not None:
             for _ in range(_COUPLING_ROUNDS):
                 self._update_couplings()
         return moved
 
-    def _gap(self) -> float:
-        """How far the duals are from what the data pulls at, in units of the weight of a step."""
-        return float(np.abs(self.state.dual - self._by_row(self.pull)).max() / self.steps.weight.max())
+    def _move_means(self) -> bool:
+        """A step of the means alone by the curvature of the bound, halved while it would fall."""
+        old, value = self.state, self.value
+        weight = self.steps.weight[:, None]
+        unweighted = self.values._replace(by_variance=self.values.by_variance / weight)
+        lam = self._by_row(weight * self.bound.curvature(unweighted, self._variances)[0])
+        b = lam * old.mean + self._by_row(self.pull)
+        found = self._run(lambda j: self.prior.posterior(j, lam[:, j], b[:, j]).dual)
+        change, length = np.column_stack(found) - old.dual, 1.0
+        for _ in range(_MAX_HALVINGS):
+            dual = old.dual + length * change
+            self.state = ScoreState(dual, old.lam, self.prior.mean(dual), old.variance, old.log_det)
+            self._evaluate()
+            if self.value > value:
+                return True
+            length *= 0.5
+        self.state = old
+        self._evaluate()
+        return False
+
+    def _move_precisions(self) -> bool:
+        """Precisions to the curvature of the bound, or part of the way; the means stay."""
+        old, value = self.state, self.value
+        log_old = np.log(np.maximum(old.lam, _TINY))
+        change = np.log(np.maximum(self._by_row(2.0 * self.values.by_variance), _TINY)) - log_old
+        length = 1.0
+        for _ in range(_MAX_HALVINGS):
+            self.state = self.at(old.dual, np.exp(log_old + length * change))
+            self._evaluate()
+            if self.value > value:
+                return True
+            length *= 0.5
+        self.state = old
+        self._evaluate()
+        return False
 
     def _update_couplings(self) -> None:
         factor, value = self.couplings, self.value
@@ -227,7 +286,7 @@ class FixedPoint:
             mean = mean + self.steps.neighbours @ form.expand(self.couplings.mean)
             variance = variance + self._squares @ form.expand(self.couplings.variance)
             evidence += self.couplings.evidence()
-        weight = self.steps.weight
+        weight, self._variances = self.steps.weight, variance
         values = self.bound(mean, variance)
         own = mean[np.arange(len(mean)), self.steps.codes]
         self.value = float(weight @ (own - values.value)) + evidence

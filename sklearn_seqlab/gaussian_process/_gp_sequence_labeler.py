@@ -102,7 +102,8 @@ class GPSequenceLabeler(NeighbourLabeler):
         Prior variance of the couplings.
     tied : bool, default=False
         Whether the couplings to both sides are one table, ``g[+k][a, b] = g[-k][b, a]``, as in a Markov random field.
-        Needs both signs of each dependency; the posterior is then "factored".
+        Needs both signs of each dependency; the posterior is then "factored". ``lower_bound_`` takes both sides for
+        independent, which what they share is not: it may then lie a little above the log pseudo-evidence.
     neighbours : {"observed", "stacked"}, default="observed"
         What a step sees of the labels around it in training: the labels, or the out-of-fold probabilities (four folds)
         of a model without dependencies. With the latter, prediction is a single pass.
@@ -135,9 +136,9 @@ class GPSequenceLabeler(NeighbourLabeler):
         Share of its old probabilities that a step keeps in a round. 0 is the published update, which for dependencies
         to both sides often alternates between two states for ever.
     max_iter : int, default=200
-        Largest number of sweeps; one of mean field is a Newton step of all means and one of all variances.
+        Largest number of sweeps; one of mean field is a Newton step and a fixed-point step of all variances.
     tol : float, default=1e-5
-        Stop where the bound rises by less than this share of it in a sweep; mean field also asks for a small gradient.
+        Stop where the bound has less than this share of it left to rise, by the last two sweeps and by its gradient.
     max_iter_predict : int, default=100
         Largest number of rounds of relaxation; damped ones are followed by up to 200 more, and 200 each of damping 0.8
         and 0.95.

@@ -1,8 +1,8 @@
 """Variational inference in weight space with independent normal weights: the form that reaches wide sparse data.
 
-The lower bound is jointly concave in means and variances and is raised by both in turn. Means move by a Newton step,
-its system solved by conjugate gradients; variances, by the fixed point of their optimality condition, which is a
-natural gradient step of length one. Both directions ascend, and both steps are halved while the bound would fall.
+The lower bound is jointly concave in means and variances. They move by Newton steps, whose systems conjugate gradients
+solve, and variances besides by the fixed point of their optimality condition, which is a natural gradient step of
+length one. All directions ascend, and steps are halved while the bound would fall.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from scipy import sparse
 
 from sklearn_seqlab import _parallel
 from sklearn_seqlab.gaussian_process._couplings import CouplingForm
+from sklearn_seqlab.gaussian_process._extrapolation import ascend
 from sklearn_seqlab.gaussian_process._fixed_point import LabelledSteps
 from sklearn_seqlab.gaussian_process._full_covariance import Scales
 from sklearn_seqlab.gaussian_process._latent_models import MeanFieldModel
@@ -25,9 +26,11 @@ from sklearn_seqlab.solvers import SolverOutcome, check_start
 __all__ = ["MeanField", "MeanFieldAscent", "WeightMoments"]
 
 _ROWS_AT_ONCE = 8192
-# Conjugate gradients leave this share of a Newton step's residual: more exact steps cost more products in all.
-_FORCING, _MAX_PRODUCTS = 0.3, 60
+# Conjugate gradients leave this share of a Newton step's residual, at first and where the end seems near.
+_FORCING, _FINE_FORCING, _MAX_PRODUCTS = 0.3, 0.03, 60
 _ARMIJO, _MAX_HALVINGS = 1e-4, 40
+# Sweeps are slow whose rises, shares of the bound below _NEAR, shrink by less than _SLOW.
+_SLOW, _NEAR = 0.7, 0.01
 # A bound that falls by no more than this share has not fallen.
 _ROUNDING = 1e-14
 
@@ -135,6 +138,7 @@ class MeanFieldAscent:
         self.size = float(steps.weight.sum())
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             precision = 1.0 / self.prior + curvature * self._squares.transposed(weight)
+            self._deviation = 1.0 / np.sqrt(precision)
             self.at(np.zeros(len(self.prior)), 1.0 / precision)
         self.steepness_at_start = self.steepness()
 
@@ -168,45 +172,78 @@ class MeanFieldAscent:
         return float(max(largest))
 
     def run(self, max_iter: int, tol: float, callback: Any = None) -> SolverOutcome:
-        """Steps of means and variances until the bound rises by less than ``tol`` of itself and is flat."""
+        """Steps of means and variances until the bound has less than ``tol`` of itself left to rise."""
         check_start(self.value, self.steepness_at_start)
-        outcome = SolverOutcome(np.empty(0), self.value, 0, False, "max_iter was reached", [self.value])
-        near = max(10 * tol, 1e-3) * self.steepness_at_start
-        try:
-            while outcome.n_iter < max_iter:
-                before = self.value
-                moved = self.move_means()
-                moved |= self.move_variances()
-                outcome.n_iter += 1
-                outcome.history.append(self.value)
-                if callback is not None:
-                    callback(outcome.n_iter, self.value)
-                if not moved or before - self.value <= tol * abs(self.value):
-                    outcome.converged = self.steepness() <= near
-                    if outcome.converged or not moved:
-                        outcome.message = "the lower bound no longer rose"
-                        break
-        except KeyboardInterrupt:
-            outcome.interrupted, outcome.message = True, "interrupted"
+        outcome = SolverOutcome(np.empty(0), self.value, 0, False, "max_iter was reached", [-self.value])
+        self._tol, self._decrement = tol, np.inf
+        self._is_slow, self._last_rise, self._forcing = False, np.inf, _FORCING
+        outcome = ascend(self, outcome, max_iter, tol, callback)
         outcome.value = self.value
         return outcome
 
-    def move_means(self) -> bool:
-        """A Newton step of the means, halved while the bound would fall; whether it rose."""
-        old, gradient = self._state, self._gradient_by_mean()
-        direction, along = self._newton_direction(gradient)
-        decline, length = float(gradient @ direction), 1.0
+    @property
+    def lower_bound(self) -> float:
+        return -self.value
+
+    def sweep(self) -> bool:
+        """A Newton step and one of the variances; whether the bound rose.
+
+        The Newton step is of the means alone, which takes half the products, until sweeps gain too little: where data
+        is separable means and variances grow together, and steps in turn crawl along that valley.
+        """
+        before = self.value
+        moved = self.newton_step(joint=self._is_slow)
+        moved = self.fix_variances() or moved
+        rise = before - self.value
+        self._is_slow |= _SLOW * self._last_rise < rise < _NEAR * abs(self.value)
+        self._last_rise = rise
+        return moved
+
+    def point(self) -> np.ndarray:
+        # means in units of the start's deviations, or all but a few would count for nothing
+        return np.concatenate([self.mean / self._deviation, np.log(self.variance)])
+
+    def try_point(self, point: np.ndarray) -> bool:
+        old = self._state
+        mean, log_variance = np.split(point, 2)
+        self.at(mean * self._deviation, np.exp(log_variance))
+        if self.value < old.value:
+            return True
+        self._state = old
+        return False
+
+    def is_flat(self) -> bool:
+        # the decrement of a more exact step: in a valley the first products see little of what there is to gain
+        self._is_slow, self._forcing = True, _FINE_FORCING
+        self.newton_step(joint=True)
+        return self._decrement <= 10 * max(self._tol, 1e-12) * abs(self.value)
+
+    def newton_step(self, joint: bool = True) -> bool:
+        """A Newton step of the means, or of means and variances, shortened while the bound would fall."""
+        old = self._state
+        gradient = [self._gradient_by_mean()]
+        if joint:
+            gradient.append(0.5 * (self._fixed_precision() - 1.0 / old.variance))
+        step, by_step = self._newton_direction(gradient)
+        decline = sum(float(a @ b) for a, b in zip(gradient, step, strict=True))
+        self._decrement = -0.5 * decline
+        length = 1.0
+        if joint:  # variances keep a tenth of themselves
+            length = min(1.0, 0.9 / max(float((-step[1] / old.variance).max(initial=0.0)), 1e-300))
         for _ in range(_MAX_HALVINGS):
-            mean, mu = old.mean + length * direction, old.mu + length * along
-            values = self._expected(mu, old.nu)
-            value = self._value(mean, old.variance, mu, values)
+            mean, mu = old.mean + length * step[0], old.mu + length * by_step[0]
+            variance, nu = old.variance, old.nu
+            if joint:
+                variance, nu = variance + length * step[1], np.maximum(nu + length * by_step[1], 0.0)
+            values = self._expected(mu, nu)
+            value = self._value(mean, variance, mu, values)
             if value <= old.value + _ARMIJO * length * decline + _ROUNDING * abs(old.value):
-                self._state = _State(mean, old.variance, mu, old.nu, values, value)
+                self._state = _State(mean, variance, mu, nu, values, value)
                 return value < old.value
             length *= 0.5
         return False
 
-    def move_variances(self) -> bool:
+    def fix_variances(self) -> bool:
         """Variances to what the curvature of the bound asks for, or part of the way; whether the bound rose."""
         old, target, length = self._state, self._fixed_precision(), 1.0
         precision = 1.0 / old.variance
@@ -267,42 +304,51 @@ class MeanFieldAscent:
         precision += 1.0 / self.prior
         return precision
 
-    def _newton_direction(self, gradient: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """An inexact Newton step of the means, and its products with all rows.
+    def _newton_direction(self, gradient: list[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """An inexact Newton step, and what it adds to the moments of the scores: of means, and maybe of variances.
 
-        The curvature at a row is ``weight * (diag(q) - outer(q, q) / sum(q))``; the variances precondition.
+        By conjugate gradients, preconditioned by the variances for the means, and by the curvature of the divergence
+        for the variances.
         """
         variance = self._state.variance
-        q = self._bounds[0].curvature(self._state.values, self._state.nu)
+        q, c = self._bounds[0].curvature(self._state.values, self._state.nu)
         q *= self.steps.weight[:, None]
         total = q.sum(axis=1, keepdims=True)
         share = np.divide(q, total, out=np.zeros_like(q), where=total > 0)
-
-        direction, along = np.zeros_like(gradient), np.zeros_like(q)
-        residual = -gradient
-        search = variance * residual
-        size = first_size = float(search @ residual)
+        parts = range(len(gradient))
+        designs = [self._design, self._squares]
+        units = [variance, 2.0 * variance**2 if len(gradient) > 1 else variance]
+        curvatures = [self.prior, units[1]]
+        step, by_step = [np.zeros_like(part) for part in gradient], [np.zeros_like(q) for _ in parts]
+        residual = [-part for part in gradient]
+        search = [units[k] * residual[k] for k in parts]
+        size = first_size = sum(float(search[k] @ residual[k]) for k in parts)
         for _ in range(_MAX_PRODUCTS):
-            seen = self._products(self._design, search)
-            pulled = q * seen
+            seen = [self._products(designs[k], search[k]) for k in parts]
+            pulled = seen[0].copy()
+            if len(gradient) > 1:
+                pulled += c * seen[1]
+            pulled *= q
             pulled -= share * pulled.sum(axis=1, keepdims=True)
-            image = self._design.transposed(pulled)
-            image += search / self.prior
-            curvature = float(search @ image)
+            image = [designs[k].transposed(c * pulled if k else pulled) for k in parts]
+            for k in parts:
+                image[k] += search[k] / curvatures[k]
+            curvature = sum(float(search[k] @ image[k]) for k in parts)
             if not curvature > 0:
                 break
             length = size / curvature
-            direction += length * search
-            along += length * seen
-            image *= length
-            residual -= image
-            np.multiply(variance, residual, out=image)
-            before, size = size, float(image @ residual)
-            if size <= _FORCING**2 * first_size:
+            for k in parts:
+                step[k] += length * search[k]
+                by_step[k] += length * seen[k]
+                residual[k] -= length * image[k]
+                np.multiply(units[k], residual[k], out=image[k])
+            before, size = size, sum(float(image[k] @ residual[k]) for k in parts)
+            if size <= self._forcing**2 * first_size:
                 break
-            search *= size / before
-            search += image
-        return direction, along
+            for k in parts:
+                search[k] *= size / before
+                search[k] += image[k]
+        return step, by_step
 
     def _products(self, design: _Design, vector: np.ndarray) -> np.ndarray:
         found = np.empty((len(self.steps.codes), self.steps.n_labels))
@@ -374,7 +420,7 @@ class MeanField:
     ) -> SolverOutcome:
         """Maximise the bound for these prior variances, from where the last call ended."""
         self.scales = scales
-        self.ascent = MeanFieldAscent(
+        ascent = MeanFieldAscent(
             self.values,
             scales.kernel * self.size,
             self.steps,
@@ -385,11 +431,12 @@ class MeanField:
         )
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             if self.moments is not None:
-                self.ascent.start_from(self.moments)
-            outcome = self.ascent.run(max_iter, tol, callback)
-        self.moments = self.ascent.moments()
+                ascent.start_from(self.moments)
+            self.ascent = ascent
+            outcome = ascent.run(max_iter, tol, callback)
+        self.moments = ascent.moments()
         self.value = -outcome.value
-        self.history = [-value for value in outcome.history]
+        self.history = outcome.history
         return outcome
 
     def model(self) -> MeanFieldModel:

@@ -61,8 +61,11 @@ class SoftmaxBound:
         """The bound for means ``mu`` and variances ``nu`` of shape (n_rows, n_labels)."""
         return getattr(self, f"_{self.name}")(mu, nu)
 
-    def curvature(self, values: BoundValues, nu: np.ndarray) -> np.ndarray:
-        """Second derivatives by means: ``q`` of shape (n_rows, n_labels), for ``diag(q) - outer(q, q) / sum(q)``.
+    def curvature(self, values: BoundValues, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Second derivatives: ``(q, c)``, (n_rows, n_labels) each.
+
+        The bound has the curvature of ``diag(q) - outer(q, q) / sum(q)`` along ``d_mu + c * d_nu``. For "gh" that along
+        the variances is left out.
 
         Parameters
         ----------
@@ -71,9 +74,12 @@ class SoftmaxBound:
         nu : ndarray of shape (n_rows, n_labels)
             The variances there.
         """
-        if self.name == "tilted":  # the best tilt follows the means, and takes part of the curvature away
-            return values.by_mean / (1.0 + values.by_mean * nu)
-        return 4.0 * values.by_variance if self.name == "gh" else values.by_mean.copy()
+        p = values.by_mean
+        if self.name == "tilted":  # the best tilt follows the scores, and takes part of the curvature away
+            return p / (1.0 + p * nu), 0.5 - p
+        if self.name == "gh":
+            return 4.0 * values.by_variance, np.zeros_like(p)
+        return p.copy(), np.full_like(p, 0.5 if self.name == "jensen" else 0.0)
 
     def _jensen(self, mu: np.ndarray, nu: np.ndarray) -> BoundValues:
         raised = mu + 0.5 * nu

@@ -460,7 +460,7 @@ def test_interrupt_keeps_the_best(monkeypatch):
         calls.append(1)
         if len(calls) > 2:
             raise KeyboardInterrupt
-        sweep(self)
+        return sweep(self)
 
     monkeypatch.setattr(_fixed_point.FixedPoint, "sweep", interrupted)
     model = GPSequenceLabeler()
