@@ -30,6 +30,8 @@ class ChainLayout:
         Moves that have a weight; all others are forbidden.
     pairs : csr_array of shape (n_features, n_labels), default=None
         The (feature, label) pairs that have a weight; None for all.
+    order : ndarray of shape (n_features,), default=None
+        See ``RestrictedFeatures``.
     intercept_scaling : float, default=1.0
         The constant input that an intercept's coefficient multiplies: the larger, the less a penalty on coefficients
         holds the intercept.
@@ -51,12 +53,13 @@ class ChainLayout:
         edge_columns: np.ndarray | None,
         allowed_transitions: np.ndarray,
         pairs: Any = None,
+        order: np.ndarray | None = None,
         intercept_scaling: float = 1.0,
     ):
         self.intercept_scaling = intercept_scaling
         self.offsets, self.n_labels = batch.offsets, n_labels
         self.allowed_transitions = allowed_transitions
-        self.features, self._pairs = make_features(batch.values, n_labels, pairs), pairs
+        self.features, self._pairs = make_features(batch.values, n_labels, pairs, order), pairs
         self.edge_inputs = None if edge_columns is None else batch.values[:, edge_columns]
         self.n_edge = 0 if edge_columns is None else len(edge_columns)
         self.n_moves = int(allowed_transitions.sum())
@@ -66,6 +69,11 @@ class ChainLayout:
         ]  # fmt: skip
         self.cuts = np.cumsum(sizes)[:-1]
         self.n_coef = sum(sizes)
+
+    @property
+    def order(self) -> np.ndarray | None:
+        """In which the features' coefficients stand where only some pairs have one."""
+        return None if self._pairs is None else self.features.order
 
     @property
     def doubles_per_step(self) -> int:
@@ -110,7 +118,7 @@ class ChainLayout:
         if np.isin(stored, (0.0, 1.0)).all():
             return self.features
         squares = values.power(2) if sparse.issparse(values) else np.square(values)
-        return make_features(squares, self.n_labels, self._pairs)
+        return make_features(squares, self.n_labels, self._pairs, self.order)
 
     def typical_sizes(self, values: Any, edge_columns: np.ndarray | None) -> np.ndarray:
         """Root mean square of the nonzero values that each coefficient multiplies; 1 for moves and ends."""

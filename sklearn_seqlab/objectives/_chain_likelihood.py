@@ -55,6 +55,8 @@ class ChainLogLikelihood:
     allowed_transitions : ndarray of bool of shape (n_labels, n_labels)
     pairs : csr_array of shape (n_features, n_labels), default=None
         The (feature, label) pairs that have a weight; None for all.
+    order : ndarray of shape (n_features,), default=None
+        See ``RestrictedFeatures``.
     cost : ndarray of shape (n_labels, n_labels), default=None
         ``cost[true, other]`` in nats is added to the scores inside log Z alone (softmax margin).
     n_jobs : int or None
@@ -87,6 +89,7 @@ class ChainLogLikelihood:
         edge_columns: np.ndarray | None = None,
         allowed_transitions: np.ndarray,
         pairs: Any = None,
+        order: np.ndarray | None = None,
         cost: np.ndarray | None = None,
         n_jobs: int | None = None,
     ):
@@ -124,6 +127,7 @@ class ChainLogLikelihood:
             edge_columns=edge_columns,
             allowed_transitions=allowed_transitions,
             pairs=pairs,
+            order=order,
         )
         self.n_coef = self.layout.n_coef
         self.split, self.join = self.layout.split, self.layout.join
@@ -146,6 +150,7 @@ class ChainLogLikelihood:
             self.batch.take(sequences),
             self.labels.take(sequences),
             weight=self.weight[sequences],
+            order=self.layout.order,
             **self._options_of(sequences),
         )
         part._numbers = self._numbers[sequences]

@@ -38,10 +38,15 @@ _ROWS_AT_ONCE = 65_536
 Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
 
-def make_features(values: Any, n_labels: int, pairs: sparse.csr_array | None = None) -> Any:
-    """The layout for a batch's values; the stored entries of ``pairs`` (n_features, n_labels) restrict it."""
+def make_features(
+    values: Any, n_labels: int, pairs: sparse.csr_array | None = None, order: np.ndarray | None = None
+) -> Any:
+    """The layout for a batch's values; the stored entries of ``pairs`` (n_features, n_labels) restrict it.
+
+    Coefficients of restricted features stand in an order of the features' own, by default by their frequency.
+    """
     if pairs is not None:
-        return RestrictedFeatures(sparse.csr_array(values), pairs)
+        return RestrictedFeatures(sparse.csr_array(values), pairs, order)
     return (SparseFeatures if sparse.issparse(values) else DenseFeatures)(values, n_labels)
 
 
@@ -172,6 +177,8 @@ class RestrictedFeatures:
     values : csr_array of shape (n_total, n_features)
     pairs : csr_array of shape (n_features, n_labels)
         Its stored entries are the pairs that have a weight.
+    order : ndarray of shape (n_features,), default=None
+        Of the coefficients, that of other rows with the same pairs; None for that of these rows.
 
     Notes
     -----
@@ -180,12 +187,13 @@ class RestrictedFeatures:
     on few cache lines. There is still one coefficient per pair, in that order.
     """
 
-    def __init__(self, values: sparse.csr_array, pairs: sparse.csr_array):
+    def __init__(self, values: sparse.csr_array, pairs: sparse.csr_array, order: np.ndarray | None = None):
         self.shape = pairs.shape
         n_pairs = np.diff(pairs.indptr)
-        frequency = np.bincount(values.indices, minlength=self.shape[0])
         hot = 3 * n_pairs >= self.shape[1]
-        self.order = np.lexsort((-frequency, ~hot))
+        if order is None:
+            order = np.lexsort((-np.bincount(values.indices, minlength=self.shape[0]), ~hot))
+        self.order = order
         rank = np.empty(self.shape[0], dtype=values.indices.dtype)
         rank[self.order] = np.arange(self.shape[0])
         parts = values.data.copy(), rank[values.indices], values.indptr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from concurrent.futures import CancelledError
 from itertools import pairwise
 from typing import Any
 
@@ -13,9 +12,6 @@ from joblib.parallel import get_active_backend
 from sklearn_seqlab import _parallel
 
 __all__ = ["ShardedObjective", "dask_client"]
-
-# A worker may die; so may the one that takes its place. Evaluations are tried so often.
-_N_TRIALS = 5
 
 
 def dask_client() -> Any:
@@ -48,7 +44,7 @@ class ShardedObjective:
     -----
     There are as many shards as workers, runs of whole sequences with about as many time steps each. Their losses are
     added in the order of the sequences, so results do not depend on which worker has which. Where a worker is lost,
-    the shards are sent to those that are left, and the evaluation is made again.
+    the cluster makes its shards, and the evaluation, again on those that are left.
     """
 
     def __init__(self, objective: Any, client: Any):
@@ -61,7 +57,9 @@ class ShardedObjective:
         cuts = np.searchsorted(objective.batch.offsets, goals).tolist()
         edges = sorted({0, *cuts, objective.batch.n_sequences})
         self._shards = [objective.restricted_to(np.arange(a, b)) for a, b in pairwise(edges)]
-        self._sent: list[Any] = []
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+            self._sent = [client.submit(_keep, shard, pure=False) for shard in self._shards]
 
     def value_and_gradient(self, coef: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient of everything but the absolute values."""
@@ -74,22 +72,16 @@ class ShardedObjective:
         return self.objective.penalty.add_smooth(coef, loss, gradient), gradient
 
     def _gather(self, coef: np.ndarray) -> list[tuple[float, np.ndarray]]:
-        from distributed import KilledWorker
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+            return self.client.gather(
+                [self.client.submit(_evaluate, shard, coef, pure=False) for shard in self._sent]
+            )
 
-        for trial in range(_N_TRIALS):
-            try:
-                if not self._sent:
-                    self._sent = self.client.scatter(self._shards, hash=False)
-                sent = self.client.scatter(coef, broadcast=True, hash=False)
-                return self.client.gather(
-                    [self.client.submit(_evaluate, shard, sent, pure=False) for shard in self._sent]
-                )
-            except (CancelledError, KilledWorker, OSError) as error:
-                self._sent = []
-                if trial == _N_TRIALS - 1:
-                    raise
-                warnings.warn(f"A Dask worker was lost ({error!r}); its shards are sent again.", stacklevel=2)
-        raise AssertionError
+
+def _keep(shard: Any) -> Any:
+    """A task whose result stays on its worker; the scheduler has its input, and makes it again where it is lost."""
+    return shard
 
 
 def _evaluate(shard: Any, coef: np.ndarray) -> tuple[float, np.ndarray]:
