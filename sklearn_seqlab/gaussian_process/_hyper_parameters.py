@@ -66,8 +66,14 @@ def mackay(
     The updates raise the bound where the approximation is exact. Where one lowers it, the variances before are kept.
     """
     best: tuple[float, Scales] | None = None
+    outcome = SolverOutcome(np.empty(0), np.nan, 0, False, "")
     for _ in range(_MAX_UPDATES):
-        outcome = inference.solve(kernels, scales, max_iter, tol, callback)
+        try:
+            outcome = inference.solve(kernels, scales, max_iter, tol, callback)
+        except KeyboardInterrupt:
+            if best is None:
+                raise
+            scales, outcome.interrupted = best[1], True
         if outcome.interrupted:
             break
         if best is not None and inference.value < best[0]:

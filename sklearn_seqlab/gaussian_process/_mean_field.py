@@ -419,7 +419,6 @@ class MeanField:
         self, kernels: None, scales: Scales, max_iter: int, tol: float, callback: Any = None
     ) -> SolverOutcome:
         """Maximise the bound for these prior variances, from where the last call ended."""
-        self.scales = scales
         ascent = MeanFieldAscent(
             self.values,
             scales.kernel * self.size,
@@ -432,9 +431,9 @@ class MeanField:
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             if self.moments is not None:
                 ascent.start_from(self.moments)
-            self.ascent = ascent
             outcome = ascent.run(max_iter, tol, callback)
-        self.moments = ascent.moments()
+        # nothing is replaced before: who stops a solution while it is prepared keeps the one before
+        self.scales, self.ascent, self.moments = scales, ascent, ascent.moments()
         self.value = -outcome.value
         self.history = outcome.history
         return outcome

@@ -67,8 +67,8 @@ def check_start(value: float, steepness: float) -> None:
         square = np.square(steepness) * 1e12  # products of gradients must stay in range as well
     if not (np.isfinite(value) and np.isfinite(square)):
         raise ValueError(
-            "The objective is not finite at the starting point: features, weights or C are beyond what "
-            "double precision holds. Scale the features (StandardScaler)."
+            "The objective is not finite at the starting point: features, weights or the strength of the penalty are "
+            "beyond what double precision holds. Scale the features (StandardScaler)."
         )
 
 

@@ -17,7 +17,7 @@ from worked_gaussian import as_sequences, new_sequence
 
 from sklearn_seqlab import GPSequenceLabeler
 from sklearn_seqlab.datasets import fetch_gpstruct_nlp
-from sklearn_seqlab.gaussian_process import _fixed_point
+from sklearn_seqlab.gaussian_process import _fixed_point, _mean_field
 from sklearn_seqlab.utils._check_tools import hide, make_check_data
 
 TIGHT = {"tol": 1e-15, "max_iter": 3000, "tol_predict": 1e-12, "max_iter_predict": 1000}
@@ -467,6 +467,23 @@ def test_interrupt_keeps_the_best(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
     assert model.n_iter_ == 2 and len(model.predict(X)) == len(X)
+
+
+def test_interrupt_while_a_solution_is_prepared_keeps_the_one_before(monkeypatch):
+    X, y = data()
+    calls, start = [], _mean_field.MeanFieldAscent.__init__
+
+    def interrupted(self, *args, **kwargs):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        start(self, *args, **kwargs)
+
+    monkeypatch.setattr(_mean_field.MeanFieldAscent, "__init__", interrupted)
+    model = GPSequenceLabeler(inference="meanfield", optimizer="mackay")
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert model.scale_ == 1.0 and len(model.predict(X)) == len(X)
 
 
 def test_not_converged_is_said():
