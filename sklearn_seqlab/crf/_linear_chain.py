@@ -378,10 +378,11 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
                 objective if client is None else ShardedObjective(objective, client), start, **options
             )
         long = n_sequences >= _MANY_SEQUENCES and objective.is_convex and not objective.layout.n_edge
-        if self.solver == "auto" and long and not start.any():
-            random_state = 0 if self.random_state is None else self.random_state
-            start = warm_up(descent, start, n_sequences, _N_FIRST_PASSES, random_state)
-            if start.any():
+        if self.solver == "auto" and long:
+            if not start.any():
+                random_state = 0 if self.random_state is None else self.random_state
+                start = warm_up(descent, start, n_sequences, _N_FIRST_PASSES, random_state)
+            if start.any():  # no origin any more, where curvatures would tell little
                 objective.precondition(start)
         return lbfgs(objective if client is None else ShardedObjective(objective, client), start, **options)
 
