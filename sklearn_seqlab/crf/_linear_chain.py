@@ -382,7 +382,8 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
             if not start.any():
                 random_state = 0 if self.random_state is None else self.random_state
                 start = warm_up(descent, start, n_sequences, _N_FIRST_PASSES, random_state)
-            if start.any():  # no origin any more, where curvatures would tell little
+            # sparse features may be rare; and not at zero, where curvatures tell little
+            if objective.batch.is_sparse and start.any():
                 objective.precondition(start)
         return lbfgs(objective if client is None else ShardedObjective(objective, client), start, **options)
 

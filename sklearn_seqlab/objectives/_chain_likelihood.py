@@ -142,7 +142,8 @@ class ChainLogLikelihood:
         self._row_weight = self._weights_of_rows()
         self._known_moves = self._count_known_moves()
         self.size = C * float(self._row_weight.sum())
-        self.scale = self._unit = self._scale(edge_columns)
+        self.scale = self._scale(edge_columns)
+        self.preconditioner: np.ndarray | None = None
 
     def restricted_to(self, sequences: np.ndarray) -> ChainLogLikelihood:
         """The same objective over some of the sequences that count, for the same coefficients."""
@@ -191,7 +192,7 @@ class ChainLogLikelihood:
             return self.C * loss, gradient
 
     def precondition(self, coef: np.ndarray) -> None:
-        """Set ``scale`` to what makes quasi-Newton methods fast that start at ``coef``, which is near an optimum.
+        """Set ``preconditioner`` to what makes quasi-Newton methods fast near ``coef``.
 
         It is the geometric mean of the units of the features and of the roots of the curvatures along the axes. Units
         alone leave frequent features much steeper than rare ones, roots of curvatures make a wall of the penalty: on
@@ -219,9 +220,8 @@ class ChainLogLikelihood:
             intercept[:] = variance.sum(axis=0)
         curvature *= self.C
         curvature += (1.0 - self.penalty.l1_ratio) * self.penalty.penalised
-        unit = self._unit
-        np.maximum(curvature, 1e-4 * unit**2, out=curvature)
-        self.scale = np.sqrt(unit * np.sqrt(curvature))
+        np.maximum(curvature, 1e-4 * self.scale**2, out=curvature)
+        self.preconditioner = np.sqrt(self.scale * np.sqrt(curvature))
 
     def chunk_loss(
         self, chunk: _Chunk, parts: ChainCoefficients, residual: np.ndarray

@@ -49,9 +49,8 @@ class ShardedObjective:
 
     def __init__(self, objective: Any, client: Any):
         self.objective, self.client = objective, client
-        self.n_coef, self.scale, self.size, self.l1 = (
-            objective.n_coef, objective.scale, objective.size, objective.l1
-        )  # fmt: skip
+        self.n_coef, self.size, self.l1 = objective.n_coef, objective.size, objective.l1
+        self.scale, self.preconditioner = objective.scale, objective.preconditioner
         n_shards = max(1, len(client.scheduler_info(n_workers=-1)["workers"]))
         goals = np.arange(1, n_shards) * objective.batch.n_total / n_shards
         cuts = np.searchsorted(objective.batch.offsets, goals).tolist()

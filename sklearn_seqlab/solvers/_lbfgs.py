@@ -63,7 +63,10 @@ class QuasiNewton:
 
     def __init__(self, objective: Objective):
         self.objective = objective
-        self.unit = 1 / objective.scale
+        preconditioner = getattr(objective, "preconditioner", None)
+        self.unit = 1 / (objective.scale if preconditioner is None else preconditioner)
+        # gradients are judged in the objective's own scale, whatever the steps are taken in
+        self.judged = 1.0 if preconditioner is None else preconditioner / objective.scale
         self.pairs: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=count_pairs(objective.n_coef))
 
     def run(self, start: np.ndarray, max_iter: int, tol: float, callback: Callback | None) -> SolverOutcome:
@@ -72,14 +75,14 @@ class QuasiNewton:
         value, gradient = self.evaluate(point)
         origin = np.zeros_like(point)
         at_origin = self.evaluate(origin)[1] if point.any() else gradient
-        steepest = float(np.abs(self.slope(origin, at_origin)).max())
+        steepest = self.steepness(origin, at_origin)
         check_start(value, steepest)
         rule = StoppingRule(self.objective, steepest, tol, max_iter)
         outcome = SolverOutcome(start.copy(), value, 0, False, "", [value])
         try:
             while True:
                 callback(outcome.n_iter, value)
-                steepness = float(np.abs(self.slope(point, gradient)).max())
+                steepness = self.steepness(point, gradient)
                 if rule.judge(outcome, steepness):
                     break
                 if rule.has_stalled(outcome):  # far from an optimum: forget the quadratic model, try again
@@ -105,6 +108,9 @@ class QuasiNewton:
     def evaluate(self, point: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = self.objective.value_and_gradient(point * self.unit)
         return value, gradient * self.unit
+
+    def steepness(self, point: np.ndarray, gradient: np.ndarray) -> float:
+        return float(np.abs(self.slope(point, gradient) * self.judged).max())
 
     def slope(self, point: np.ndarray, gradient: np.ndarray) -> np.ndarray:
         """The subgradient of least norm."""

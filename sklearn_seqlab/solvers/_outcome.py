@@ -24,6 +24,8 @@ class Objective(Protocol):
     size : float
         What the gradient of an unscaled coefficient may amount to (weight of all time steps times ``C``):
         rounding is measured against it.
+    preconditioner : ndarray of shape (n_coef,) or None, optional
+        What quasi-Newton methods multiply coefficients by in place of ``scale``, which still says what is small.
     l1 : ndarray of shape (n_coef,) or None
         Weight of the absolute value of each coefficient; ``value_and_gradient`` leaves this term out.
     """

@@ -178,7 +178,7 @@ def test_preconditioning_follows_units_and_curvatures(kind, rng):
         options["pairs"] = sparse.csr_array(np.array([[1, 0, 1], [0, 0, 0], [1, 1, 1]]))
     objective = make_objective(X, y, **options)
     coef = rng.normal(size=objective.n_coef)
-    unit = objective.scale.copy()
+    unit = objective.scale
     objective.precondition(coef)
     h = 1e-4
     curvature = np.array([
@@ -186,7 +186,7 @@ def test_preconditioning_follows_units_and_curvatures(kind, rng):
         for k, step in enumerate(h * np.eye(objective.n_coef))
     ])  # fmt: skip
     cuts = objective.layout.cuts
-    node, moves, _, start, end, _ = np.split(objective.scale**4 / unit**2 / curvature, cuts)
+    node, moves, _, start, end, _ = np.split(objective.preconditioner**4 / unit**2 / curvature, cuts)
     # of what several steps share, covariances between these are left out
     for parts in (start, end):
         assert_allclose(parts, 1.0, rtol=1e-6)
