@@ -2,11 +2,51 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from sklearn_seqlab.sequences import LabelCodes
 
-__all__ = ["held_out_split"]
+__all__ = ["HeldOut", "held_out_split"]
+
+
+class HeldOut:
+    """Watches a solver: keeps the coefficients with the least loss on held-out sequences.
+
+    Parameters
+    ----------
+    objective : ChainLogLikelihood
+        Of the held-out sequences, for the same coefficients.
+    n_iter_no_change : int or None
+        Stop after so many iterations that were no better.
+
+    Attributes
+    ----------
+    losses : list of float
+        Mean loss per sequence, by weight, in nats: at the start and after each iteration.
+    coef : ndarray of shape (n_coef,)
+        The best.
+    """
+
+    def __init__(self, objective: Any, n_iter_no_change: int | None):
+        self.objective, self.n_iter_no_change = objective, n_iter_no_change
+        self._unit = objective.C * float(objective.weight.sum())
+        self.losses: list[float] = []
+        self.coef = np.empty(0)
+
+    @property
+    def best(self) -> int:
+        """The iteration that is kept."""
+        return int(np.argmin(self.losses))
+
+    def __call__(self, coef: np.ndarray) -> bool:
+        loss = self.objective.data_value_and_gradient(coef)[0] / self._unit
+        self.losses.append(float(loss) if np.isfinite(loss) else np.inf)
+        if self.best == len(self.losses) - 1:
+            self.coef = coef.copy()
+        since = len(self.losses) - 1 - self.best
+        return self.n_iter_no_change is not None and since >= self.n_iter_no_change
 
 
 def held_out_split(

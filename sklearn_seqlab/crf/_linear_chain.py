@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
 
 from sklearn_seqlab import _parallel
 from sklearn_seqlab._chain_labeler import LinearChainLabeler, OnlineChainLabeler, OnlineScores
@@ -15,6 +16,7 @@ from sklearn_seqlab._chain_stream import next_part
 from sklearn_seqlab._progress import Progress
 from sklearn_seqlab._sklearn_private import Interval, StrOptions, _fit_context
 from sklearn_seqlab.base import SequenceTags
+from sklearn_seqlab.crf._held_out import HeldOut, held_out_split
 from sklearn_seqlab.objectives import (
     ChainDescent,
     ChainLogLikelihood,
@@ -113,12 +115,17 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         stop where the largest entry of the gradient, in scaled variables, is below ``tol`` times that at zero
         coefficients; or where ten iterations lowered the objective by less than ``tol / 10`` of its value and
         the gradient is small as well.
+    validation_fraction : float or None, default=None
+        Share of the sequences held out, by ``random_state``. The iteration with the least loss on them is kept.
+    n_iter_no_change : int or None, default=None
+        Stop after so many iterations without a lower loss on what is held out.
     warm_start : bool, default=False
         Whether ``fit`` starts from the last solution, provided labels and features are the same.
     n_jobs : int or None, default=None
         Threads in ``fit`` and ``predict``. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Draws the length of the first step and the order of the sequences in passes of "sgd"; "auto" takes None for 0.
+        Chooses the sequences that are held out; draws the length of the first step and the order of the sequences in
+        passes of "sgd"; for those of "auto" None is 0.
     verbose : int, default=0
         1 shows the progress of ``fit``.
 
@@ -139,6 +146,10 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
     feature_names_in_ : ndarray of shape (n_features,)
         Where ``X`` held data frames.
     n_iter_ : int
+        Iterations, or passes, up to the one that is kept.
+    validation_loss_ : ndarray of shape (n_iter_ + 1,)
+        Mean loss of a held-out sequence at the start and after each iteration, in nats; empty if none is held out.
+        Curves go on to the last iteration.
     loss_curve_ : ndarray of shape (n_iter_ + 1,)
         Objective at the start (after the passes, if any, with which "auto" begins) and after each iteration, in
         nats; with "sgd", of each pass the losses as they were before its steps.
@@ -182,6 +193,8 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         "class_weight": [None, StrOptions({"balanced"}), dict],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
         "warm_start": ["boolean"],
     }
 
@@ -203,6 +216,8 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         class_weight=None,
         max_iter=1000,
         tol=1e-4,
+        validation_fraction=None,
+        n_iter_no_change=None,
         warm_start=False,
         n_jobs=None,
         random_state=None,
@@ -223,6 +238,8 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         self.class_weight = class_weight
         self.max_iter = max_iter
         self.tol = tol
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -231,7 +248,8 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
     def __sklearn_tags__(self) -> SequenceTags:
         tags = super().__sklearn_tags__()
         tags.regularisation = "C"
-        tags.non_deterministic = self.solver == "sgd"
+        tags.holds_out = self.validation_fraction is not None
+        tags.non_deterministic = self.solver == "sgd" or tags.holds_out
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -268,22 +286,35 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         if self.solver == "sgd" and (len(columns) or self.loss == "marginal"):
             what = "transition_features" if len(columns) else "loss='marginal'"
             raise ValueError(f"solver='sgd' takes no {what}; use solver='lbfgs' or 'auto'.")
+        random = check_random_state(self.random_state)
+        chosen, held_out = held_out_split(weight, labels, self.validation_fraction, random)
+        layout = {
+            "edge_columns": columns if len(columns) else None,
+            "allowed_transitions": read_allowed_transitions(self.allowed_transitions, labels),
+            "pairs": self._observed_pairs(batch, labels),
+        }
+
+        def part(sequences: np.ndarray, **options: Any) -> ChainLogLikelihood:
+            # sequences of weight zero are left out by the objective, which names others as the caller numbers them
+            own = np.where(np.isin(np.arange(len(weight)), sequences), weight, 0.0)
+            return self._objective(batch, labels, own, **layout, **options)
+
         with _parallel.one_blas_thread(), Progress(self.verbose, "LinearChainCRF", self.max_iter) as progress:
-            objective = self._objective(
-                batch,
-                labels,
-                weight,
-                edge_columns=columns if len(columns) else None,
-                allowed_transitions=read_allowed_transitions(self.allowed_transitions, labels),
-                pairs=self._observed_pairs(batch, labels),
-            )
+            objective, watch = part(chosen), None
+            if len(held_out):
+                watch = HeldOut(part(held_out, order=objective.layout.order), self.n_iter_no_change)
             self._warn_if_large(objective.n_coef)
-            outcome = self._solve(objective, self._start(objective, labels.classes, columns), progress)
-        parts = objective.split(outcome.coef)
+            start = self._start(objective, labels.classes, columns)
+            outcome = self._solve(objective, start, progress, watch)
+        coef = watch.coef if watch is not None and watch.losses else outcome.coef
+        parts = objective.split(coef)
 
         self._set_input_attributes(batch)
         self._set_coefficients(parts, labels.classes, columns)
         self.n_iter_, self.loss_curve_ = outcome.n_iter, np.array(outcome.history)
+        self.validation_loss_ = np.array([] if watch is None else watch.losses)
+        if watch is not None and watch.losses:
+            self.n_iter_ = watch.best
         if hasattr(self, "_stream"):
             del self._stream
         if outcome.interrupted:
@@ -367,8 +398,15 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         weight = weight * class_weights(self.class_weight, labels)
         return ChainLogLikelihood(batch, labels, weight=weight, cost=cost, **layout)
 
-    def _solve(self, objective: ChainLogLikelihood, start: np.ndarray, callback: Progress) -> SolverOutcome:
-        options: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "callback": callback}
+    def _solve(
+        self, objective: ChainLogLikelihood, start: np.ndarray, callback: Progress, watch: HeldOut | None
+    ) -> SolverOutcome:
+        options: dict[str, Any] = {
+            "max_iter": self.max_iter,
+            "tol": self.tol,
+            "callback": callback,
+            "watch": watch,
+        }
         descent, n_sequences = partial(ChainDescent, objective), objective.batch.n_sequences
         if self.solver == "sgd":
             return passes(objective, descent, start, n_sequences, random_state=self.random_state, **options)

@@ -17,6 +17,7 @@ _WOLFE = 0.9
 _MAX_SEARCH = 40
 
 Callback = Callable[[int, float], None]
+Watch = Callable[[np.ndarray], bool]
 
 
 def lbfgs(
@@ -26,6 +27,7 @@ def lbfgs(
     max_iter: int = 1000,
     tol: float = 1e-4,
     callback: Callback | None = None,
+    watch: Watch | None = None,
 ) -> SolverOutcome:
     """Minimise a smooth objective.
 
@@ -39,6 +41,8 @@ def lbfgs(
         See :class:`StoppingRule`.
     callback : callable, default=None
         Called with the iteration and the objective.
+    watch : callable, default=None
+        Called with the coefficients at the start and after each iteration; ends the run where it returns True.
 
     Returns
     -------
@@ -55,7 +59,7 @@ def lbfgs(
     Wolfe conditions, so the curvature pairs are positive without damping. Nocedal and Wright, "Numerical
     Optimization", 2006, chapter 7.
     """
-    return QuasiNewton(objective).run(start, max_iter, tol, callback)
+    return QuasiNewton(objective).run(start, max_iter, tol, callback, watch)
 
 
 class QuasiNewton:
@@ -69,7 +73,14 @@ class QuasiNewton:
         self.judged = 1.0 if preconditioner is None else preconditioner / objective.scale
         self.pairs: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=count_pairs(objective.n_coef))
 
-    def run(self, start: np.ndarray, max_iter: int, tol: float, callback: Callback | None) -> SolverOutcome:
+    def run(
+        self,
+        start: np.ndarray,
+        max_iter: int,
+        tol: float,
+        callback: Callback | None,
+        watch: Watch | None = None,
+    ) -> SolverOutcome:
         callback = callback or (lambda iteration, value: None)
         point = start / self.unit
         value, gradient = self.evaluate(point)
@@ -82,6 +93,9 @@ class QuasiNewton:
         try:
             while True:
                 callback(outcome.n_iter, value)
+                if watch is not None and watch(outcome.coef):
+                    outcome.converged, outcome.message = True, "held-out sequences got no better"
+                    break
                 steepness = self.steepness(point, gradient)
                 if rule.judge(outcome, steepness):
                     break

@@ -30,13 +30,14 @@ def owlqn(
     max_iter: int = 1000,
     tol: float = 1e-4,
     callback: Callable[[int, float], None] | None = None,
+    watch: Callable[[np.ndarray], bool] | None = None,
 ) -> SolverOutcome:
     """Minimise a smooth objective plus weighted absolute values; arguments as in :func:`lbfgs`.
 
     The pseudo-gradient, of least norm among the subgradients, takes the place of the gradient in the
     stopping rule: it is zero exactly where the Karush-Kuhn-Tucker conditions hold.
     """
-    return _OrthantQuasiNewton(objective).run(start, max_iter, tol, callback)
+    return _OrthantQuasiNewton(objective).run(start, max_iter, tol, callback, watch)
 
 
 class _OrthantQuasiNewton(QuasiNewton):

@@ -50,6 +50,7 @@ def passes(
     tol: float = 1e-4,
     random_state: Any = None,
     callback: Callable[[int, float], None] | None = None,
+    watch: Callable[[np.ndarray], bool] | None = None,
 ) -> SolverOutcome:
     """Minimise a sum over sequences by steps on one sequence at a time.
 
@@ -68,6 +69,8 @@ def passes(
         Draws the order of the sequences in each pass.
     callback : callable, default=None
         Called with the pass and the summed loss of the pass before.
+    watch : callable, default=None
+        Called with the coefficients at the start and after each pass; ends the run where it returns True.
 
     Returns
     -------
@@ -87,6 +90,8 @@ def passes(
     try:
         eta = calibrate(make_descent, start, n_sequences, random)
         descent, before, n_calm = make_descent(start, eta), np.inf, 0
+        if watch is not None:
+            watch(start)
         while outcome.n_iter < max_iter:
             if callback is not None:
                 callback(outcome.n_iter, outcome.history[-1])
@@ -96,8 +101,13 @@ def passes(
                 eta /= 2
                 descent, before, n_calm = make_descent(start, eta), np.inf, 0
                 outcome.history.append(outcome.history[-1])
+                if watch is not None:
+                    watch(start)
                 continue
             outcome.history.append(loss)
+            if watch is not None and watch(descent.coef()):
+                outcome.converged, outcome.message = True, "held-out sequences got no better"
+                break
             n_calm = n_calm + 1 if before - loss <= tol * abs(loss) else 0
             before = loss
             if n_calm == _N_CALM:

@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from worked_numbers import t1, t2, t2_partial
 
 from sklearn_seqlab import LinearChainCRF
+from sklearn_seqlab.crf._held_out import held_out_split
 from sklearn_seqlab.exceptions import InfeasibleSequenceError
 from sklearn_seqlab.objectives import ChainLogLikelihood
 from sklearn_seqlab.sequences import encode_labels, pack
@@ -562,3 +563,48 @@ def test_a_bad_part_leaves_a_stream_as_it_was(rng):
         assert pickle.dumps(model) == before
     with pytest.raises(ValueError, match="start_end is no longer"):
         model.set_params(start_end=False).partial_fit(X, y)
+
+
+# early stopping
+
+
+@pytest.mark.parametrize("params", [{}, {"l1_ratio": 0.3}, {"solver": "sgd"}, {"loss": "marginal"}])
+def test_the_iteration_with_the_least_held_out_loss_is_kept(params, rng):
+    X, y = make_data(rng, 30)
+    X = [np.hstack([x, rng.normal(size=(len(x), 40))]) for x in X]  # noise to overfit
+    options = {"C": 1e3, "tol": 1e-6, "random_state": 0} | params
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = LinearChainCRF(validation_fraction=0.3, n_iter_no_change=4, max_iter=60, **options).fit(X, y)
+        whole = LinearChainCRF(max_iter=60, **options).fit(X, y)
+    losses = model.validation_loss_
+    assert model.n_iter_ == np.argmin(losses)
+    assert len(losses) == len(model.loss_curve_) and len(losses) - 1 - model.n_iter_ <= 4
+    assert len(losses) < len(whole.loss_curve_)
+    assert not len(whole.validation_loss_)
+    # the loss is that of the sequences left out, which a fit on the others tells
+    _, held_out = held_out_split(
+        np.ones(30), encode_labels(y, pack(X).offsets), 0.3, np.random.RandomState(0)
+    )
+    held = [X[s] for s in held_out], [y[s] for s in held_out]
+    if "loss" not in params:
+        assert losses.min() == pytest.approx(-model.log_likelihood(*held).mean())
+    kept = sorted(set(range(30)) - set(held_out.tolist()))
+    rest = clone(whole).set_params(max_iter=max(1, model.n_iter_))
+    if params.get("solver") != "sgd":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            rest.fit([X[s] for s in kept], [y[s] for s in kept])
+        assert_allclose(rest.coef_, model.coef_, atol=1e-8)
+
+
+def test_held_out_shares_follow_sparse_and_weighted_data(rng):
+    X, y = make_data(rng, 12)
+    X = [sparse.csr_array(np.where(x > 0.3, x, 0)) for x in X]
+    weight = np.arange(12.0)
+    model = LinearChainCRF(restrict_features=True, validation_fraction=0.4, random_state=1).fit(X, y, weight)
+    _, held_out = held_out_split(weight, encode_labels(y, pack(X).offsets), 0.4, np.random.RandomState(1))
+    loss = -model.log_likelihood([X[s] for s in held_out], [y[s] for s in held_out])
+    assert model.validation_loss_.min() == pytest.approx(np.average(loss, weights=weight[held_out]))
+    with pytest.raises(ValueError, match="needs at least 2 sequences"):
+        LinearChainCRF(validation_fraction=0.5).fit(X[:1], y[:1])

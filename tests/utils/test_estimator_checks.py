@@ -43,6 +43,7 @@ CONFIGURATIONS = {
     "transition features": LinearChainCRF(transition_features="all", C=0.5),
     "softmax margin": LinearChainCRF(loss="softmax_margin"),
     "marginals": LinearChainCRF(loss="marginal"),
+    "held out": LinearChainCRF(validation_fraction=0.3, n_iter_no_change=3),
     "observed moves": LinearChainCRF(allowed_transitions="observed"),
     "marginal": LinearChainCRF(decoding="marginal", start_end=False, fit_intercept=False, warm_start=True),
     "balanced": LinearChainCRF(class_weight="balanced"),
