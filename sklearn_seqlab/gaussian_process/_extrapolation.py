@@ -41,7 +41,7 @@ class Ascent(Protocol):
         ...
 
     def is_flat(self) -> bool:
-        """Whether the gradient is small."""
+        """Whether little is left to gain; to find out, a step may be made."""
         ...
 
 
@@ -72,6 +72,7 @@ def ascend(
             enough = max(tol, _ROUNDING) * abs(ascent.lower_bound)
             if not moved or (len(rises) > 1 and _left(rises) <= enough):
                 flat = ascent.is_flat()
+                outcome.history[-1] = ascent.lower_bound
                 if flat or not moved:
                     outcome.converged, outcome.message = flat, "the lower bound no longer rose"
                     break
