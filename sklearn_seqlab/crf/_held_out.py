@@ -59,7 +59,8 @@ def held_out_split(
     ValueError
         If no sequence of positive weight has a label, or only one and a share is to be held out.
     """
-    usable = np.flatnonzero((weight > 0) & labels.is_informative())
+    says_something = np.logical_or.reduceat(labels.says_something(), labels.offsets[:-1])
+    usable = np.flatnonzero((weight > 0) & says_something)
     if not len(usable):
         raise ValueError("y holds no label where sample_weight is positive: nothing to learn from.")
     if share is None:

@@ -70,8 +70,8 @@ class LabelCodes:
         return says
 
     def is_informative(self) -> np.ndarray:
-        """Whether something is known of a step of a sequence; bool of shape (n_sequences,)."""
-        return np.logical_or.reduceat(self.says_something(), self.offsets[:-1])
+        """Whether at least one step of a sequence is not missing; bool of shape (n_sequences,)."""
+        return np.logical_or.reduceat(self.codes != MISSING, self.offsets[:-1])
 
     def take(self, sequences: np.ndarray) -> LabelCodes:
         """The labels of some sequences, in the order given."""

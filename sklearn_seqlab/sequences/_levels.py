@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_seqlab.sequences._batch import rows_of
-from sklearn_seqlab.sequences._labels import CANDIDATES, UNSEEN, LabelCodes, encode_labels
+from sklearn_seqlab.sequences._labels import CANDIDATES, MISSING, UNSEEN, LabelCodes, encode_labels
 from sklearn_seqlab.sequences._level_forms import UNKNOWN, read_forms
 
 __all__ = ["LevelCodes", "encode_levels", "label_table"]
@@ -93,7 +93,7 @@ class LevelCodes:
             said[-1] = False
         known = said.any(axis=0)
         for level in self.levels:
-            known |= level.says_something()
+            known |= level.codes != MISSING
         return np.logical_or.reduceat(known, self.offsets[:-1])
 
 
