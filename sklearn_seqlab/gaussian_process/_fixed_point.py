@@ -9,6 +9,7 @@ are part of the prior ("joint"), or normal factors of their own beside it ("fact
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -223,32 +224,31 @@ class FixedPoint:
 
     def _move_means(self) -> bool:
         """A step of the means alone by the curvature of the bound, halved while it would fall."""
-        old, value = self.state, self.value
+        old = self.state
         weight = self.steps.weight[:, None]
         unweighted = self.values._replace(by_variance=self.values.by_variance / weight)
         lam = self._by_row(weight * self.bound.curvature(unweighted, self._variances)[0])
         b = lam * old.mean + self._by_row(self.pull)
         found = self._run(lambda j: self.prior.posterior(j, lam[:, j], b[:, j]).dual)
-        change, length = np.column_stack(found) - old.dual, 1.0
-        for _ in range(_MAX_HALVINGS):
+        change = np.column_stack(found) - old.dual
+
+        def moved(length: float) -> ScoreState:
             dual = old.dual + length * change
-            self.state = ScoreState(dual, old.lam, self.prior.mean(dual), old.variance, old.log_det)
-            self._evaluate()
-            if self.value > value:
-                return True
-            length *= 0.5
-        self.state = old
-        self._evaluate()
-        return False
+            return ScoreState(dual, old.lam, self.prior.mean(dual), old.variance, old.log_det)
+
+        return self._rises_at(moved)
 
     def _move_precisions(self) -> bool:
         """Precisions to the curvature of the bound, or part of the way; the means stay."""
-        old, value = self.state, self.value
-        log_old = np.log(np.maximum(old.lam, _TINY))
+        dual, log_old = self.state.dual, np.log(np.maximum(self.state.lam, _TINY))
         change = np.log(np.maximum(self._by_row(2.0 * self.values.by_variance), _TINY)) - log_old
-        length = 1.0
+        return self._rises_at(lambda length: self.at(dual, np.exp(log_old + length * change)))
+
+    def _rises_at(self, moved: Callable[[float], ScoreState]) -> bool:
+        """Move as far as ``moved(1)``, or half of it again and again until the bound is higher; whether it is."""
+        old, value, length = self.state, self.value, 1.0
         for _ in range(_MAX_HALVINGS):
-            self.state = self.at(old.dual, np.exp(log_old + length * change))
+            self.state = moved(length)
             self._evaluate()
             if self.value > value:
                 return True
