@@ -410,20 +410,17 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         descent, n_sequences = partial(ChainDescent, objective), objective.batch.n_sequences
         if self.solver == "sgd":
             return passes(objective, descent, start, n_sequences, random_state=self.random_state, **options)
-        client = dask_client()
-        if objective.l1 is not None:
-            return owlqn(
-                objective if client is None else ShardedObjective(objective, client), start, **options
-            )
         long = n_sequences >= _MANY_SEQUENCES and objective.is_convex and not objective.layout.n_edge
-        if self.solver == "auto" and long:
+        if self.solver == "auto" and long and objective.l1 is None:
             if not start.any():
                 random_state = 0 if self.random_state is None else self.random_state
                 start = warm_up(descent, start, n_sequences, _N_FIRST_PASSES, random_state)
             # sparse features may be rare; and not at zero, where curvatures tell little
             if objective.batch.is_sparse and start.any():
                 objective.precondition(start)
-        return lbfgs(objective if client is None else ShardedObjective(objective, client), start, **options)
+        client = dask_client()
+        spread = objective if client is None else ShardedObjective(objective, client)
+        return (lbfgs if objective.l1 is None else owlqn)(spread, start, **options)
 
     def _online_scores(self) -> OnlineScores:
         parts = self._coefficients()

@@ -17,8 +17,8 @@ import numpy as np
 from scipy import sparse
 
 from sklearn_seqlab import _parallel
+from sklearn_seqlab.gaussian_process._ascent import ascend
 from sklearn_seqlab.gaussian_process._couplings import CouplingForm
-from sklearn_seqlab.gaussian_process._extrapolation import ascend
 from sklearn_seqlab.gaussian_process._priors import FeaturePrior, GramPrior
 from sklearn_seqlab.gaussian_process._softmax_bounds import SoftmaxBound
 from sklearn_seqlab.solvers import SolverOutcome
@@ -152,7 +152,6 @@ class FixedPoint:
     def run(self, max_iter: int, tol: float, callback: Any = None) -> SolverOutcome:
         """Sweep until the bound has less than ``tol`` of itself left to rise."""
         outcome = SolverOutcome(np.zeros(0), -self.value, 0, False, "max_iter was reached", self.history)
-        self._tol = tol
         outcome = ascend(self, outcome, max_iter, tol, callback)
         outcome.value = -self.value
         return outcome
@@ -193,13 +192,13 @@ class FixedPoint:
         self._evaluate()
         return False
 
-    def is_flat(self) -> bool:
+    def settles(self, tol: float) -> bool:
         """Whether steps by the variances that there are promise little."""
         variance = self.state.variance
         pull = self._by_row(self.pull) - self.state.dual
         stretch = (self._by_row(2.0 * self.values.by_variance) - self.state.lam) * variance
         promise = 0.5 * float((pull**2 * variance).sum()) + 0.25 * float((stretch**2).sum())
-        return promise <= 10 * max(self._tol, 1e-12) * abs(self.value)
+        return promise <= 10 * max(tol, 1e-12) * abs(self.value)
 
     def sweep(self) -> bool:
         """One step of all labels, then a few of the couplings; whether a step of the labels was found."""

@@ -14,8 +14,8 @@ import numpy as np
 from scipy import sparse
 
 from sklearn_seqlab import _parallel
+from sklearn_seqlab.gaussian_process._ascent import ascend
 from sklearn_seqlab.gaussian_process._couplings import CouplingForm
-from sklearn_seqlab.gaussian_process._extrapolation import ascend
 from sklearn_seqlab.gaussian_process._fixed_point import LabelledSteps
 from sklearn_seqlab.gaussian_process._full_covariance import Scales
 from sklearn_seqlab.gaussian_process._latent_models import MeanFieldModel
@@ -135,12 +135,13 @@ class MeanFieldAscent:
         self.prior = np.concatenate([np.repeat(prior, n_labels), np.full(n_couplings, coupling_prior)])
         curvature = (1.0 - 1.0 / n_labels) / n_labels
         weight = np.repeat(steps.weight[:, None], n_labels, axis=1)
-        self.size = float(steps.weight.sum())
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             precision = 1.0 / self.prior + curvature * self._squares.transposed(weight)
             self._deviation = 1.0 / np.sqrt(precision)
             self.at(np.zeros(len(self.prior)), 1.0 / precision)
         self.steepness_at_start = self.steepness()
+        # how the sweeps go
+        self._is_slow, self._last_rise, self._forcing, self._decrement = False, np.inf, _FORCING, np.inf
 
     def at(self, mean: np.ndarray, variance: np.ndarray) -> None:
         """Move to given moments."""
@@ -175,8 +176,6 @@ class MeanFieldAscent:
         """Steps of means and variances until the bound has less than ``tol`` of itself left to rise."""
         check_start(self.value, self.steepness_at_start)
         outcome = SolverOutcome(np.empty(0), self.value, 0, False, "max_iter was reached", [-self.value])
-        self._tol, self._decrement = tol, np.inf
-        self._is_slow, self._last_rise, self._forcing = False, np.inf, _FORCING
         outcome = ascend(self, outcome, max_iter, tol, callback)
         outcome.value = self.value
         return outcome
@@ -212,11 +211,11 @@ class MeanFieldAscent:
         self._state = old
         return False
 
-    def is_flat(self) -> bool:
+    def settles(self, tol: float) -> bool:
         # the decrement of a more exact step: in a valley the first products see little of what there is to gain
         self._is_slow, self._forcing = True, _FINE_FORCING
         self.newton_step(joint=True)
-        return self._decrement <= 10 * max(self._tol, 1e-12) * abs(self.value)
+        return self._decrement <= 10 * max(tol, 1e-12) * abs(self.value)
 
     def newton_step(self, joint: bool = True) -> bool:
         """A Newton step of the means, or of means and variances, shortened while the bound would fall."""

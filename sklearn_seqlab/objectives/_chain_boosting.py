@@ -91,7 +91,7 @@ class ChainBoosting:
         sigma: float | None = None,
         n_jobs: int | None = None,
     ):
-        self.labels, self.loss = labels, loss
+        self.labels, self.loss, self.floor = labels, loss, loss.floor
         self.features = BoostingFeatures(batch.values, batch.offsets, labels.n_labels, feature_set)
         self.n_coef = self.features.n_coef
         self.known = KnownChains(labels, self.features.doubles_per_step, n_jobs)

@@ -157,7 +157,7 @@ class _Rounds:
             guess = np.where(curvature > 0, -self.gradient / curvature, 0.0)
             gain = np.where(curvature > 0, -0.5 * self.gradient * guess, 0.0)
         if self.room is None:  # a nat, or what there is to gain if that is less: small weights, say
-            self.room = min(1.0, look.value - self.objective.loss.floor)
+            self.room = min(1.0, look.value - self.objective.floor)
         least = self.tol * max(self.room, abs(look.value))
         order = _ranked(gain)
         order = order[gain[order] > 0]

@@ -284,7 +284,7 @@ class ByMeansAndVariances:
     l1 = None
 
     def __init__(self, ascent):
-        self.ascent, self.size = ascent, ascent.size
+        self.ascent, self.size = ascent, float(ascent.steps.weight.sum())
         self.n_coef = 2 * len(ascent.mean)
         self.scale = np.ones(self.n_coef)
 

@@ -1,4 +1,6 @@
-"""Longer steps for ascents that crawl: three points of a run tell where it goes, and how far it has to go.
+"""Sweeps of a lower bound until little is left to gain, with longer steps for those that crawl.
+
+Three points of a run tell where it goes, and how far it has to go.
 
 Varadhan and Roland, "Simple and globally convergent methods for accelerating the convergence of any EM algorithm",
 Scandinavian Journal of Statistics 2008 (scheme S3).
@@ -40,8 +42,8 @@ class Ascent(Protocol):
         """Move there if the bound is higher; whether it was."""
         ...
 
-    def is_flat(self) -> bool:
-        """Whether little is left to gain; to find out, a step may be made."""
+    def settles(self, tol: float) -> bool:
+        """Whether the gradient promises no more than about ``tol`` of the bound; to find out, a step may be made."""
         ...
 
 
@@ -71,10 +73,10 @@ def ascend(
             rises.append(ascent.lower_bound - before)
             enough = max(tol, _ROUNDING) * abs(ascent.lower_bound)
             if not moved or (len(rises) > 1 and _left(rises) <= enough):
-                flat = ascent.is_flat()
+                settled = ascent.settles(tol)
                 outcome.history[-1] = ascent.lower_bound
-                if flat or not moved:
-                    outcome.converged, outcome.message = flat, "the lower bound no longer rose"
+                if settled or not moved:
+                    outcome.converged, outcome.message = settled, "the lower bound no longer rose"
                     break
             points.append(ascent.point())
             if len(points) == 3:
