@@ -49,10 +49,21 @@ def print_versions(*names: str) -> None:
 
 
 def cost(repeats: int) -> None:
-    import pycrfsuite
-
     print_versions("sklearn_seqlab", "numpy", "scipy", "python-crfsuite")
     X, y, _, _ = features()
+    n_coef, ours, theirs = evaluation_costs(X, y, repeats)
+    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
+    print(
+        f"{sum(map(len, y))} tokens, {n_coef} weights; CPU seconds, median of {repeats}: "
+        f"evaluation {statistics.median(ours):.3f}, CRFsuite iteration {statistics.median(theirs):.3f}, "
+        f"ratio {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+    )
+
+
+def evaluation_costs(X: list, y: list, repeats: int) -> tuple[int, list[float], list[float]]:
+    """Number of weights, CPU seconds of an evaluation and of an iteration of CRFsuite, repeat by repeat."""
+    import pycrfsuite
+
     batch = pack(X)
     labels = encode_labels(y, batch.offsets)
     classes = labels.classes
@@ -86,12 +97,7 @@ def cost(repeats: int) -> None:
                 f"run {repeat}: evaluation {ours[-1]:.3f} s, CRFsuite iteration {theirs[-1]:.3f} s",
                 flush=True,
             )
-    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
-    print(
-        f"{batch.n_total} tokens, {objective.n_coef} weights; CPU seconds, median of {repeats}: "
-        f"evaluation {statistics.median(ours):.3f}, CRFsuite iteration {statistics.median(theirs):.3f}, "
-        f"ratio {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
-    )
+    return objective.n_coef, ours, theirs
 
 
 def _cpu_seconds(function) -> float:

@@ -54,8 +54,8 @@ class FoldScores:
         ]
 
 
-def versions() -> str:
-    names = ["sklearn_seqlab", "numpy", "scipy", "scikit-learn"]
+def versions(*more: str) -> str:
+    names = ["sklearn_seqlab", "numpy", "scipy", "scikit-learn", *more]
     found = ", ".join(f"{name} {version(name)}" for name in names)
     return f"CPython {platform.python_version()}, {found}"
 
