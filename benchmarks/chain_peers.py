@@ -4,8 +4,8 @@
     python benchmarks/chain_peers.py conll2000_train conll2000_predict  some of them
     python benchmarks/chain_peers.py --small                            all on small data (minutes); stores nothing
 
-Needs the extra `benchmarks`; a peer that is not installed is left out. Tables go into CHAIN_PEERS.md and
-CHAIN_PEERS.csv, and replace those of earlier runs.
+Needs the extra `benchmarks`; without one of sklearn-crfsuite, chaine and hmmlearn its lines are left out. Tables go
+into CHAIN_PEERS.md and CHAIN_PEERS.csv, and replace those of earlier runs.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from datetime import date
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from _chain_contestants import DATA
+from _chain_contestants import DATA, as_dicts
 from papers._store import markdown_table, versions
 
 FOLDER = Path(__file__).parent
@@ -43,13 +44,15 @@ peer's in the same turn: median, and least to largest. "s CPU" counts all thread
 negative log-likelihood plus c2 times the squared norm; ours is C times as much, c2 = 1 / (2 C). CRFsuite has weights
 for all transitions (`feature.possible_transitions`); ours has no intercepts, starts and ends here. "vectorise" makes
 CSR matrices of strings; "pack" is what else comes before the first evaluation: checking, copying, encoding labels and
-finding the observed pairs of feature and label (ours), `append` and feature generation (CRFsuite). "peak" is the
-largest resident memory of the process with interpreter, libraries and data, "rise" what the fit added to that.
+finding the observed pairs of feature and label (ours), `append` and feature generation (CRFsuite, whose fits also
+write a model file). "peak" is the largest resident memory of the process with interpreter, libraries and data, "rise"
+what the fit added to that.
 """
 PEERS = {"crfsuite": "python-crfsuite", "sklearn-crfsuite": "sklearn-crfsuite", "chaine": "chaine"}
 PEERS["hmmlearn"] = "hmmlearn"
 Result = dict[str, Any]
 Value = Callable[[Result], float | None]
+Call = tuple[str, dict[str, Any]]  # contestant and options
 
 
 class Bench:
@@ -57,9 +60,10 @@ class Bench:
 
     def __init__(self, folder: str, options: argparse.Namespace):
         self.folder, self.options, self.small = Path(folder), options, options.small
-        self.repeats, self.records, self.table = options.repeats, [], ""
+        self.repeats, self.table = options.repeats, ""
+        self.records: list[dict[str, str]] = []
         self.past: dict[str, list[Result]] = {}
-        self.disagree = False
+        self.faults: list[str] = []
 
     def data(self, name: str, **arguments: Any) -> Path:
         """Path of the pickled data, which are made on first use."""
@@ -70,8 +74,17 @@ class Bench:
                 pickle.dump(DATA[name](**arguments), file, protocol=pickle.HIGHEST_PROTOCOL)
         return path
 
+    def dicts(self, data: Path) -> Path:
+        path = data.with_suffix(".dicts")
+        if not path.exists():
+            with data.open("rb") as old, path.open("wb") as new:
+                pickle.dump(as_dicts(pickle.load(old)), new, protocol=pickle.HIGHEST_PROTOCOL)
+        return path
+
     def run(self, contestant: str, data: Path, **options: Any) -> Result:
         text = json.dumps(options)
+        if contestant == "chaine":
+            data = self.dicts(data)
         script = str(FOLDER / "_chain_contestants.py")
         one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         done = subprocess.run(
@@ -79,17 +92,17 @@ class Bench:
             stdout=subprocess.PIPE, text=True, check=True, env=os.environ | one_thread,
         )  # fmt: skip
         result = json.loads(done.stdout.splitlines()[-1])
-        self.past.setdefault(f"{contestant} {data} {text}", []).append(result)
+        self.past.setdefault(f"{contestant} {text} {data.stem}", []).append(result)
         print(f"  {self.table}: {contestant} {text}", file=sys.stderr, flush=True)
         return result
 
     def run_or_recall(self, contestant: str, data: Path, **options: Any) -> list[Result]:
         """Runs of this command, where there were any already: for what does not depend on the time of day."""
-        found = self.past.get(f"{contestant} {data} {json.dumps(options)}")
+        found = self.past.get(f"{contestant} {json.dumps(options)} {data.stem}")
         return found or [self.run(contestant, data, **options)]
 
     def in_turns(
-        self, data: Path, contestants: dict[str, tuple[str, dict[str, Any]]], repeats: int | None = None
+        self, data: Path, contestants: dict[str, Call], repeats: int | None = None
     ) -> dict[str, list[Result]]:
         found: dict[str, list[Result]] = {name: [] for name in contestants}
         for _ in range(repeats or self.repeats):
@@ -115,7 +128,9 @@ class Bench:
             | {"date": date.today().isoformat(), "versions": all_versions()}
         )
 
-    def compare(self, setting: str, peer: str, ours: list, theirs: list, **quantities: Value) -> None:
+    def compare(
+        self, setting: str, peer: str, ours: list, theirs: list, quantities: dict[str, Value]
+    ) -> None:
         for name, value in quantities.items():
             self.add(setting, name, peer, map(value, ours), map(value, theirs))
 
@@ -128,15 +143,12 @@ def _median(values: Iterable[float | None]) -> float | None:
 def _show(value: float | None) -> str:
     if value is None:
         return "–"
-    return (
-        f"{value:,.2f}"
-        if 1000 <= abs(value) < 1e5
-        else f"{value:,.0f}"
-        if abs(value) >= 1e5
-        else f"{value:.4g}"
-    )
+    if value == round(value) or abs(value) >= 1e5:
+        return f"{value:,.0f}"
+    return f"{value:,.2f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
+@cache
 def installed(contestant: str) -> bool:
     try:
         version(PEERS[contestant])
@@ -146,6 +158,7 @@ def installed(contestant: str) -> bool:
     return True
 
 
+@cache
 def all_versions() -> str:
     return versions(*(PEERS[name] for name in PEERS if installed(name)))
 
@@ -202,10 +215,11 @@ def objectives(bench: Bench) -> None:
     ours = bench.run("ours", data, parameters={"tol": 1e-7})
     strict = {"c2": 1, "epsilon": 1e-7, "delta": 1e-9, "max_iterations": 3000}
     theirs = bench.run("crfsuite", data, parameters=strict)
-    bench.compare("300 sentences", "CRFsuite lbfgs", [ours], [theirs], **{"optimum, nats": last})
+    bench.compare("300 sentences", "CRFsuite lbfgs", [ours], [theirs], {"optimum, nats": last})
     gap = abs(last(ours) / last(theirs) - 1)
     bench.add("300 sentences", "relative difference of optima", "CRFsuite lbfgs", [gap], [None])
-    bench.disagree |= gap > 1e-4
+    if gap > 1e-4:
+        bench.faults.append(f"optima differ by {gap:.1e}: the objectives are not the same")
 
 
 def conll(bench: Bench) -> Path:
@@ -215,7 +229,8 @@ def conll(bench: Bench) -> Path:
 def conll2000_train(bench: Bench) -> None:
     """Weights for observed pairs, c2 = 1. "to 0.01 %": until the objective is that near to the least one that any run
     found, one of ours with tol=1e-7 among them. "whole fit" is by each one's own stopping rule."""
-    data, fits = conll(bench), {}
+    data = conll(bench)
+    fits: dict[str, Call] = {}
     best = last(bench.run("ours", data, parameters={"tol": 1e-7, "max_iter": 3000}))
     for n_jobs in (1, 2):
         fits[f"n_jobs={n_jobs}"] = "ours", {"parameters": {"n_jobs": n_jobs}, "score": "f1"}
@@ -227,7 +242,7 @@ def conll2000_train(bench: Bench) -> None:
     tight = dict(runs)  # who stops before that goes on under a stricter rule
     if slow:
         stricter = {"ours": {"tol": 1e-6}, "crfsuite": {"delta": 1e-7, "epsilon": 1e-7}}
-        again = {}
+        again: dict[str, Call] = {}
         for name in slow:
             contestant, options = fits[name]
             more = options["parameters"] | stricter[contestant]
@@ -236,18 +251,18 @@ def conll2000_train(bench: Bench) -> None:
     for name in list(fits)[:-1]:
         of = name, "CRFsuite lbfgs"
         quantities = seconds("vectorise", lap("vectorise")) | seconds("pack", lap("pack"))
-        bench.compare(*of, runs[name], runs["peer"], **quantities)
+        bench.compare(*of, runs[name], runs["peer"], quantities)
         quantities = seconds("solve to 0.01 %", reach(target))
         quantities |= seconds("from strings to 0.01 %", reach(target, "vectorise", "pack"))
-        bench.compare(*of, tight[name], tight["peer"], **quantities)
+        bench.compare(*of, tight[name], tight["peer"], quantities)
         quantities = seconds("solve by own rule", lap("solve")) | WHOLE
         quantities |= {"iterations": lambda run: run["n_iter"], "objective, nats": last}
         quantities |= {"above the best, %": lambda run: 100 * (last(run) / best - 1), "test F1": score}
-        bench.compare(*of, runs[name], runs["peer"], **quantities, **MEMORY)
+        bench.compare(*of, runs[name], runs["peer"], quantities | MEMORY)
 
 
-CRFSUITE = "crfsuite", {"parameters": {"c2": 1}, "score": "f1"}
-OURS = "ours", {"parameters": {"n_jobs": 1}, "score": "f1"}
+CRFSUITE: Call = "crfsuite", {"parameters": {"c2": 1}, "score": "f1"}
+OURS: Call = "ours", {"parameters": {"n_jobs": 1}, "score": "f1"}
 DENSE = {"restrict_features": False, "C": 2.0, "fit_intercept": True, "start_end": True}
 
 
@@ -258,21 +273,22 @@ def conll2000_dense(bench: Bench) -> None:
     data, goal = conll(bench), 80.0 if bench.small else 93.6
     for passes in (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20):
         parameters = DENSE | {"solver": "sgd", "max_iter": passes, "random_state": 0}
-        ours = "ours", {"parameters": parameters, "score": "f1"}
-        if bench.run(*ours[:1], data, **ours[1])["score"] >= goal:
+        first = bench.run("ours", data, parameters=parameters, score="f1")
+        if reached := first["score"] >= goal:
             break
-    runs = bench.in_turns(data, {"ours": ours, "peer": CRFSUITE})
+    setting = f"sgd, {passes} passes: " + (f"F1 {goal:g}" if reached else f"F1 {goal:g} not reached")
+    fits: dict[str, Call] = {"ours": ("ours", {"parameters": parameters, "score": "f1"}), "peer": CRFSUITE}
+    runs = bench.in_turns(data, fits)
     quantities = WHOLE | {"test F1": score, "passes or iterations": lambda run: run["n_iter"]} | MEMORY
-    setting = f"sgd to F1 {goal:g}"
-    bench.compare(setting, "CRFsuite lbfgs", runs["ours"], runs["peer"], **quantities)
+    bench.compare(setting, "CRFsuite lbfgs", runs["ours"], runs["peer"], quantities)
     full = bench.run("ours", data, parameters=DENSE, score="f1")
-    bench.compare("auto, whole fit", "CRFsuite lbfgs", [full], runs["peer"][:1], **quantities)
+    bench.compare("auto, whole fit", "CRFsuite lbfgs", [full], runs["peer"][:1], quantities)
 
 
 def conll2000_others(bench: Bench) -> None:
     """Whole fits by each one's own stopping rule: ours with weights for observed pairs, and what else there is."""
-    ours = {"ours": OURS}
-    peers = {
+    ours: dict[str, Call] = {"ours": OURS}
+    peers: dict[str, Call] = {
         "CRFsuite l2sgd": ("crfsuite", {"algorithm": "l2sgd"} | CRFSUITE[1]),
         "CRFsuite ap": ("crfsuite", {"algorithm": "ap", "score": "f1"}),
         "sklearn-crfsuite lbfgs": ("sklearn-crfsuite", {"score": "f1"}),
@@ -281,7 +297,7 @@ def conll2000_others(bench: Bench) -> None:
     peers = {name: call for name, call in peers.items() if installed(call[0])}
     runs = bench.in_turns(conll(bench), ours | peers)
     for name in peers:
-        bench.compare("c2 = 1", name, runs["ours"], runs[name], **WHOLE, **{"test F1": score}, **MEMORY)
+        bench.compare("c2 = 1", name, runs["ours"], runs[name], WHOLE | {"test F1": score} | MEMORY)
 
 
 def conll2000_evaluation(bench: Bench) -> None:
@@ -291,13 +307,11 @@ def conll2000_evaluation(bench: Bench) -> None:
     bench.add("1 thread", "evaluation or iteration, s CPU", "CRFsuite lbfgs", found["ours"], found["theirs"])
 
 
-def n_steps(path: Path) -> int:
-    with path.open("rb") as file:
-        return sum(map(len, pickle.load(file)["y_test"]))
+def rate(name: str) -> dict[str, Value]:
+    return {f"tokens/s {name}": lambda run: round(run["n_tokens"] / run[name.removesuffix(" input")][0])}
 
 
-def rate(name: str, n_tokens: int) -> dict[str, Value]:
-    return {f"tokens/s {name}": lambda run: n_tokens / run[name.removesuffix(" input")][0]}
+RATES = rate("ready input") | rate("from strings")
 
 
 def predict(bench: Bench, data: Path, parameters: dict[str, Any]) -> dict[str, list[Result]]:
@@ -315,54 +329,52 @@ def conll2000_predict(bench: Bench) -> None:
     """Labels of the test sentences on one thread, from ready input (CSR matrices; ItemSequence) and from strings
     (SequenceDictVectorizer.transform and predict; Tagger.tag). Wall seconds, after fits of 20 iterations."""
     data = conll(bench)
-    n_tokens = n_steps(data)
-    rates = rate("ready input", n_tokens) | rate("from strings", n_tokens)
     runs = predict(bench, data, {"max_iter": 20})
-    bench.compare("weights for observed pairs", "CRFsuite", runs["ours"], runs["peer"], **rates)
+    bench.compare("weights for observed pairs", "CRFsuite", runs["ours"], runs["peer"], RATES)
     dense = DENSE | {"solver": "sgd", "max_iter": 3, "random_state": 0}
     runs = predict(bench, data, dense)
-    bench.compare("weights for all pairs", "CRFsuite", runs["ours"], runs["peer"], **rates)
+    bench.compare("weights for all pairs", "CRFsuite", runs["ours"], runs["peer"], RATES)
 
 
 def conll2000_memory(bench: Bench) -> None:
     """Peak of the process of the whole fit; runs of the tables above serve, if the same command made them."""
     data, dense = conll(bench), DENSE | {"solver": "sgd", "max_iter": 3, "random_state": 0}
-    ours = {
+    ours: dict[str, Call] = {
         "observed pairs": OURS,
         "all pairs, 3 passes of sgd": ("ours", {"parameters": dense, "score": "f1"}),
     }
-    peers = {"CRFsuite lbfgs": CRFSUITE} | {
+    peers: dict[str, Call] = {"CRFsuite lbfgs": CRFSUITE} | {
         f"{name} lbfgs": (name, {"score": "f1"}) for name in ("sklearn-crfsuite", "chaine") if installed(name)
     }
     for setting, our_call in ours.items():
         for peer, their_call in peers.items():
             found = [bench.run_or_recall(call[0], data, **call[1]) for call in (our_call, their_call)]
             n_runs = min(map(len, found))
-            bench.compare(setting, peer, found[0][:n_runs], found[1][:n_runs], **MEMORY)
+            bench.compare(setting, peer, found[0][:n_runs], found[1][:n_runs], MEMORY)
 
 
 def by_strings(bench: Bench, name: str, n_sequences: int) -> None:
     data = bench.data(name, n_sequences=n_sequences if bench.small else None)
     passes = 3 if bench.small else 7
-    fits = {
+    fits: dict[str, Call] = {
         "ours": ("ours", {"parameters": {"n_jobs": 1}, "score": "accuracy", "predict": passes}),
         "peer": ("crfsuite", {"parameters": {"c2": 1}, "score": "accuracy", "predict": passes}),
     }
     runs = bench.in_turns(data, fits)
-    n_tokens = n_steps(data)
     quantities = seconds("vectorise and pack", lap("vectorise", "pack")) | WHOLE
     quantities |= {"iterations": lambda run: run["n_iter"], "objective, nats": last}
-    quantities |= {"held-out accuracy, %": score} | MEMORY
-    quantities |= rate("ready input", n_tokens) | rate("from strings", n_tokens)
-    bench.compare("LinearChainCRF", "CRFsuite lbfgs", runs["ours"], runs["peer"], **quantities)
+    quantities |= {"held-out accuracy, %": score} | MEMORY | RATES
+    bench.compare("LinearChainCRF", "CRFsuite lbfgs", runs["ours"], runs["peer"], quantities)
     if not installed("hmmlearn"):
         return
-    both = {"ours": ("our_hmm", {"predict": passes}), "peer": ("hmmlearn", {"predict": passes})}
+    both: dict[str, Call] = {
+        "ours": ("our_hmm", {"predict": passes}),
+        "peer": ("hmmlearn", {"predict": passes}),
+    }
     runs = bench.in_turns(data, both)
-    decoded = runs["ours"][0]["n_tokens"]
     bench.compare(
         "HMMClassifier, same parameters", "hmmlearn", runs["ours"], runs["peer"],
-        **rate("ready input", decoded), **{"path score, nats": lambda run: run["path score"]},
+        rate("ready input") | {"path score, nats": lambda run: run["path score"]},
     )  # fmt: skip
 
 
@@ -381,7 +393,10 @@ def ocr_letters(bench: Bench) -> None:
 def iterations(data: Path, bench: Bench, n_iter: int) -> dict[str, list[Result]]:
     ours = {"solver": "lbfgs", "tol": 0.0, "max_iter": n_iter, "n_jobs": 1}
     theirs = {"c2": 1, "max_iterations": n_iter}
-    calls = {"ours": ("ours", {"parameters": ours}), "peer": ("crfsuite", {"parameters": theirs})}
+    calls: dict[str, Call] = {
+        "ours": ("ours", {"parameters": ours}),
+        "peer": ("crfsuite", {"parameters": theirs}),
+    }
     return bench.in_turns(data, calls)
 
 
@@ -413,7 +428,7 @@ def synthetic(bench: Bench) -> None:
     quantities |= {"an evaluation, s CPU": each}
     quantities |= {"an evaluation and token, µs CPU": lambda run: 1e6 * each(run) / n_tokens}  # type: ignore[operator]
     setting = f"{n_tokens:,} tokens, {n_labels} labels"
-    bench.compare(setting, "CRFsuite lbfgs", runs["ours"], runs["peer"], **quantities, **MEMORY)
+    bench.compare(setting, "CRFsuite lbfgs", runs["ours"], runs["peer"], quantities | MEMORY)
 
 
 def growth(bench: Bench) -> None:
@@ -440,7 +455,7 @@ def growth(bench: Bench) -> None:
                 "CRFsuite lbfgs",
                 runs["ours"],
                 runs["peer"],
-                **{"an evaluation, s CPU": each},
+                {"an evaluation, s CPU": each},
             )
             for side in found:
                 found[side].append([each(run) or math.nan for run in runs[side]])
@@ -502,11 +517,14 @@ def _ratio(line: dict[str, str]) -> str:
         return ""
     ratio, low, high = (float(line[name]) for name in ("ratio", "low", "high"))
     digits = 6 if line["quantity"].endswith(", nats") else 3
+    if "; " not in line["runs"]:
+        return f"{ratio:.{digits}f}"
     return f"{ratio:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
 
 
 def store(folder: Path, table: str, records: list[dict[str, str]]) -> None:
     """Replace the lines of a table in the CSV, and write all tables."""
+    folder.mkdir(exist_ok=True)
     path = folder / "CHAIN_PEERS.csv"
     kept: list[dict[str, str]] = []
     if path.exists():
@@ -540,13 +558,17 @@ def main() -> None:
         bench = Bench(folder, options)
         for name in options.tables or TABLES:
             bench.table, first = name, len(bench.records)
-            TABLES[name][0](bench)
+            try:
+                TABLES[name][0](bench)
+            except subprocess.CalledProcessError as error:
+                bench.faults.append(f"{name} failed: {error}")
+                continue
             found = bench.records[first:]
             print(report(found).removeprefix(HEAD), flush=True)
             if output is not None:
                 store(output, name, found)
-    if bench.disagree:
-        raise SystemExit("The optima differ by more than 1e-4: the objectives are not the same.")
+    if bench.faults:
+        raise SystemExit("; ".join(bench.faults))
 
 
 if __name__ == "__main__":
