@@ -33,7 +33,7 @@ from papers._store import markdown_table, versions
 
 FOLDER = Path(__file__).parent
 FIELDS = ["table", "setting", "quantity", "peer", "ours", "theirs", "ratio", "low", "high", "runs"]
-FIELDS += ["date", "versions"]
+FIELDS += ["date", "command", "versions"]
 HEAD = """# Linear chains beside other packages
 
 Written by `chain_peers.py`; not by hand.
@@ -73,6 +73,12 @@ class Bench:
             with path.open("wb") as file:
                 pickle.dump(DATA[name](**arguments), file, protocol=pickle.HIGHEST_PROTOCOL)
         return path
+
+    def command(self) -> str:
+        options = f"--repeats {self.repeats}" + (" --small" if self.small else "")
+        if self.table == "synthetic" and not self.small:
+            options += f" --tokens {self.options.tokens} --labels {self.options.labels}"
+        return f"python benchmarks/chain_peers.py {self.table} {options}"
 
     def dicts(self, data: Path) -> Path:
         path = data.with_suffix(".dicts")
@@ -125,7 +131,7 @@ class Bench:
             {"table": self.table, "setting": setting, "quantity": quantity, "peer": peer}
             | {name: "" if value is None else f"{value:.10g}" for name, value in numbers.items()}
             | {"runs": "; ".join(f"{_show(a)} / {_show(b)}" for a, b in pairs)}
-            | {"date": date.today().isoformat(), "versions": all_versions()}
+            | {"date": date.today().isoformat(), "command": self.command(), "versions": all_versions()}
         )
 
     def compare(
@@ -276,7 +282,7 @@ def conll2000_dense(bench: Bench) -> None:
         first = bench.run("ours", data, parameters=parameters, score="f1")
         if reached := first["score"] >= goal:
             break
-    setting = f"sgd, {passes} passes: " + (f"F1 {goal:g}" if reached else f"F1 {goal:g} not reached")
+    setting = f"sgd, max_iter={passes}: " + (f"F1 {goal:g}" if reached else f"F1 {goal:g} not reached")
     fits: dict[str, Call] = {"ours": ("ours", {"parameters": parameters, "score": "f1"}), "peer": CRFSUITE}
     runs = bench.in_turns(data, fits)
     quantities = WHOLE | {"test F1": score, "passes or iterations": lambda run: run["n_iter"]} | MEMORY
@@ -503,7 +509,7 @@ def report(records: list[dict[str, str]]) -> str:
         ]
         parts.append(
             f"## {title}\n\n{lines[0]['date']}. {lines[0]['versions']}. {platform.machine()}. "
-            f"`python benchmarks/chain_peers.py {name}`\n\n{about}\n\n"
+            f"`{lines[0]['command']}`\n\n{about}\n\n"
             + markdown_table(
                 ["setting", "quantity", "peer", "ours", "peer's", "ratio (least to largest)"], rows
             )
