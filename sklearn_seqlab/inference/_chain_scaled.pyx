@@ -8,9 +8,9 @@ forward pass rounds what underflows down, so that its sum is a lower bound; the 
 what is not forbidden, so that its sum is an upper bound. A sequence in which they differ, or in which forward and
 backward messages hardly overlap, is handed back uncertified, for the log domain.
 """
-from libc.math cimport exp, fabs, log, INFINITY
+from libc.math cimport fabs, log, INFINITY
 
-from sklearn_seqlab.inference._vector cimport add, matvec, max_of, vecmat
+from sklearn_seqlab.inference._vector cimport add, exp_of, matvec, max_of, vecmat
 
 cdef double TRUSTED = 1e-100
 cdef double TINY = 1e-300
@@ -163,8 +163,7 @@ cdef inline double exponentiate(const double *scores, double *out, Py_ssize_t n)
         for k in range(n):
             out[k] = 0.0
         return top
-    for k in range(n):
-        out[k] = exp(scores[k] - top)
+    exp_of(out, scores, top, n)
     return top
 
 

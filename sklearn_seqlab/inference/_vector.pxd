@@ -1,9 +1,13 @@
 # cython: language_level=3
 """The few vector operations that every recursion is made of, as C that any compiler can vectorise.
 
-Each loop runs over the contiguous label axis with one accumulator per label, so no re-association is
-needed and results do not depend on compiler flags. Four rows share one pass over the output: loads and
-stores, not arithmetic, bound these loops.
+Each loop runs over the contiguous label axis with one accumulator per label (sums and maxima of a row have four), so
+no re-association is needed and results do not depend on compiler flags. Four rows share one pass over the output:
+loads and stores, not arithmetic, bound these loops.
+
+Where compiler and loader allow, an operation is compiled a second time for wider vectors, and the loader takes what the
+processor has. The bits are the same: wider registers do the same operations, and no multiply-adds are fused. Rows of
+fewer than ``SEQLAB_SHORT`` labels are not worth the call.
 """
 
 cdef extern from *:
@@ -12,8 +16,29 @@ cdef extern from *:
     #include <stdint.h>
     #include <string.h>
 
+    #ifndef SEQLAB_VECTOR
+    #define SEQLAB_VECTOR
+
+    #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)
+        #define SEQLAB_WIDE __attribute__((target_clones("avx2", "default"), noinline, unused)) static
+    #else
+        #define SEQLAB_WIDE static CYTHON_UNUSED
+    #endif
+    #define SEQLAB_INLINE static CYTHON_UNUSED CYTHON_INLINE
+    #define SEQLAB_SHORT 16
+
+    /* Define `name`, which calls `name_body` inline for short rows and compiled for wide vectors else. */
+    #define SEQLAB_DISPATCH(name, parameters, arguments)                                      \\
+        SEQLAB_WIDE void name##_wide parameters { name##_body arguments; }                    \\
+        SEQLAB_INLINE void name parameters                                                    \\
+        { if (n < SEQLAB_SHORT) name##_body arguments; else name##_wide arguments; }
+    #define SEQLAB_DISPATCH_DOUBLE(name, parameters, arguments)                               \\
+        SEQLAB_WIDE double name##_wide parameters { return name##_body arguments; }           \\
+        SEQLAB_INLINE double name parameters                                                  \\
+        { return n < SEQLAB_SHORT ? name##_body arguments : name##_wide arguments; }
+
     /* out = matrix @ x: four rows at a time, one running sum each. */
-    static CYTHON_INLINE void seqlab_matvec(
+    SEQLAB_INLINE void seqlab_matvec(
         double *CYTHON_RESTRICT out, const double *CYTHON_RESTRICT matrix,
         const double *CYTHON_RESTRICT x, Py_ssize_t n)
     {
@@ -38,15 +63,18 @@ cdef extern from *:
     }
 
     /* out += a * x */
-    static CYTHON_INLINE void seqlab_axpy(
+    SEQLAB_INLINE void seqlab_axpy_body(
         double *CYTHON_RESTRICT out, double a, const double *CYTHON_RESTRICT x, Py_ssize_t n)
     {
         Py_ssize_t j;
         for (j = 0; j < n; j++) out[j] += a * x[j];
     }
+    SEQLAB_DISPATCH(seqlab_axpy,
+        (double *out, double a, const double *x, Py_ssize_t n),
+        (out, a, x, n))
 
     /* out += a * x + b * y + c * z + d * w */
-    static CYTHON_INLINE void seqlab_axpy4(
+    SEQLAB_INLINE void seqlab_axpy4(
         double *CYTHON_RESTRICT out,
         double a, const double *CYTHON_RESTRICT x, double b, const double *CYTHON_RESTRICT y,
         double c, const double *CYTHON_RESTRICT z, double d, const double *CYTHON_RESTRICT w, Py_ssize_t n)
@@ -55,8 +83,38 @@ cdef extern from *:
         for (j = 0; j < n; j++) out[j] += (a * x[j] + b * y[j]) + (c * z[j] + d * w[j]);
     }
 
+    /* out += sum(weight[k] * rows[k]); weights NULL: all one. */
+    SEQLAB_INLINE void seqlab_add_rows_body(
+        double *CYTHON_RESTRICT out, const double *const *rows, const double *weight, Py_ssize_t n_rows, Py_ssize_t n)
+    {
+        Py_ssize_t k = 0, j;
+        for (; k + 3 < n_rows; k += 4) {
+            const double *CYTHON_RESTRICT p = rows[k];
+            const double *CYTHON_RESTRICT q = rows[k + 1];
+            const double *CYTHON_RESTRICT r = rows[k + 2];
+            const double *CYTHON_RESTRICT s = rows[k + 3];
+            if (weight) seqlab_axpy4(out, weight[k], p, weight[k + 1], q, weight[k + 2], r, weight[k + 3], s, n);
+            else for (j = 0; j < n; j++) out[j] += (p[j] + q[j]) + (r[j] + s[j]);
+        }
+        for (; k < n_rows; k++) seqlab_axpy_body(out, weight ? weight[k] : 1.0, rows[k], n);
+    }
+    SEQLAB_DISPATCH(seqlab_add_rows,
+        (double *out, const double *const *rows, const double *weight, Py_ssize_t n_rows, Py_ssize_t n),
+        (out, rows, weight, n_rows, n))
+
+    /* rows[k] += weight[k] * x for all k; weights NULL: all one. */
+    SEQLAB_INLINE void seqlab_add_to_rows_body(
+        double *const *rows, const double *weight, Py_ssize_t n_rows, const double *x, Py_ssize_t n)
+    {
+        Py_ssize_t k;
+        for (k = 0; k < n_rows; k++) seqlab_axpy_body(rows[k], weight ? weight[k] : 1.0, x, n);
+    }
+    SEQLAB_DISPATCH(seqlab_add_to_rows,
+        (double *const *rows, const double *weight, Py_ssize_t n_rows, const double *x, Py_ssize_t n),
+        (rows, weight, n_rows, x, n))
+
     /* out = x @ matrix, matrix (n, n) in C order; rows whose weight is zero cost nothing. */
-    static CYTHON_INLINE void seqlab_vecmat(
+    SEQLAB_INLINE void seqlab_vecmat_body(
         double *CYTHON_RESTRICT out, const double *CYTHON_RESTRICT x,
         const double *CYTHON_RESTRICT matrix, Py_ssize_t n)
     {
@@ -75,29 +133,41 @@ cdef extern from *:
             const double a = x[i];
             const double *CYTHON_RESTRICT p = matrix + i * n;
             if (a == 0.0) continue;
-            seqlab_axpy(out, a, p, n);
+            seqlab_axpy_body(out, a, p, n);
         }
     }
+    SEQLAB_DISPATCH(seqlab_vecmat,
+        (double *out, const double *x, const double *matrix, Py_ssize_t n),
+        (out, x, matrix, n))
 
-    static CYTHON_INLINE double seqlab_max(const double *x, Py_ssize_t n)
+    SEQLAB_INLINE double seqlab_max_body(const double *x, Py_ssize_t n)
     {
-        double top = x[0];
-        Py_ssize_t j;
-        for (j = 1; j < n; j++) top = x[j] > top ? x[j] : top;
-        return top;
+        double a = x[0], b = a, c = a, d = a;
+        Py_ssize_t j = 0;
+        for (; j + 3 < n; j += 4) {
+            a = x[j] > a ? x[j] : a;
+            b = x[j + 1] > b ? x[j + 1] : b;
+            c = x[j + 2] > c ? x[j + 2] : c;
+            d = x[j + 3] > d ? x[j + 3] : d;
+        }
+        for (; j < n; j++) a = x[j] > a ? x[j] : a;
+        a = b > a ? b : a;
+        c = d > c ? d : c;
+        return c > a ? c : a;
     }
+    SEQLAB_DISPATCH_DOUBLE(seqlab_max, (const double *x, Py_ssize_t n), (x, n))
 
     /* *sum += term, what rounding drops kept in *lost (Kahan): long sequences keep their digits. */
-    static CYTHON_INLINE void seqlab_add(double *sum, double *lost, double term)
+    SEQLAB_INLINE void seqlab_add(double *sum, double *lost, double term)
     {
         const double y = term - *lost, t = *sum + y;
         *lost = (t - *sum) - y;
         *sum = t;
     }
 
-    /* out = exp(x - shift) within 2 units in the last place; arguments below -708 count as -708, NaN stays. The
-       second loop has no branch and no call, so that it vectorises: exp(z) = 2^k exp(r), k whole and |r| <= log(2)/2. */
-    static CYTHON_INLINE void seqlab_exp(
+    /* out = exp(x - shift) within 2 units in the last place; 0 for arguments below -708, NaN stays. No loop has a branch
+       or a call, so that they vectorise: exp(z) = 2^k exp(r), k whole and |r| <= log(2)/2. */
+    SEQLAB_INLINE void seqlab_exp_body(
         double *CYTHON_RESTRICT out, const double *CYTHON_RESTRICT x, double shift, Py_ssize_t n)
     {
         const double whole = 6755399441055744.0;  /* 1.5 * 2^52: what is added to it is rounded to an integer */
@@ -128,10 +198,19 @@ cdef extern from *:
             p = p * r * r + r;
             out[j] = power + power * p;
         }
+        for (j = 0; j < n; j++) out[j] = x[j] - shift < -708.0 ? 0.0 : out[j];
+    }
+    SEQLAB_WIDE void seqlab_exp_wide(double *out, const double *x, double shift, Py_ssize_t n)
+    { seqlab_exp_body(out, x, shift, n); }
+    SEQLAB_INLINE void seqlab_exp(double *out, const double *x, double shift, Py_ssize_t n)
+    {
+        Py_ssize_t j;
+        if (n >= SEQLAB_SHORT) seqlab_exp_wide(out, x, shift, n);
+        else for (j = 0; j < n; j++) out[j] = x[j] - shift < -708.0 ? 0.0 : exp(x[j] - shift);
     }
 
     /* log(sum(exp(x))); minus infinity if every entry is. */
-    static CYTHON_INLINE double seqlab_log_sum_exp(const double *x, Py_ssize_t n)
+    SEQLAB_INLINE double seqlab_log_sum_exp(const double *x, Py_ssize_t n)
     {
         const double top = seqlab_max(x, n);
         double total = 0.0;
@@ -140,6 +219,8 @@ cdef extern from *:
         for (j = 0; j < n; j++) total += exp(x[j] - top);
         return top + log(total);
     }
+
+    #endif
     """
     void vecmat "seqlab_vecmat"(double *out, const double *x, const double *matrix, Py_ssize_t n) noexcept nogil
     void matvec "seqlab_matvec"(double *out, const double *matrix, const double *x, Py_ssize_t n) noexcept nogil
@@ -148,6 +229,7 @@ cdef extern from *:
     double log_sum_exp "seqlab_log_sum_exp"(const double *x, Py_ssize_t n) noexcept nogil
     void add "seqlab_add"(double *sum, double *lost, double term) noexcept nogil
     void axpy "seqlab_axpy"(double *out, double a, const double *x, Py_ssize_t n) noexcept nogil
-    void axpy4 "seqlab_axpy4"(
-        double *out, double a, const double *x, double b, const double *y,
-        double c, const double *z, double d, const double *w, Py_ssize_t n) noexcept nogil
+    void add_rows "seqlab_add_rows"(
+        double *out, const double **rows, const double *weight, Py_ssize_t n_rows, Py_ssize_t n) noexcept nogil
+    void add_to_rows "seqlab_add_to_rows"(
+        double **rows, const double *weight, Py_ssize_t n_rows, const double *x, Py_ssize_t n) noexcept nogil

@@ -183,16 +183,18 @@ class RestrictedFeatures:
     Notes
     -----
     Inside, features are numbered anew: first those that occur with a third of the labels or more ("hot":
-    products use dense rows of their weights), then by decreasing frequency, which keeps what is read most
-    on few cache lines. There is still one coefficient per pair, in that order.
+    products use dense rows of their weights), last those that occur with one alone, and among each kind by
+    decreasing frequency, which keeps what is read most on few cache lines. There is still one coefficient per pair, in
+    that order.
     """
 
     def __init__(self, values: sparse.csr_array, pairs: sparse.csr_array, order: np.ndarray | None = None):
         self.shape = pairs.shape
         n_pairs = np.diff(pairs.indptr)
-        hot = 3 * n_pairs >= self.shape[1]
+        hot = (n_pairs > 0) & (3 * n_pairs >= self.shape[1])
+        single = ~hot & (n_pairs == 1)
         if order is None:
-            order = np.lexsort((-np.bincount(values.indices, minlength=self.shape[0]), ~hot))
+            order = np.lexsort((-np.bincount(values.indices, minlength=self.shape[0]), single, ~hot))
         self.order = order
         rank = np.empty(self.shape[0], dtype=values.indices.dtype)
         rank[self.order] = np.arange(self.shape[0])
@@ -214,7 +216,8 @@ class RestrictedFeatures:
             self.label[: self.n_split],
         )
         start = (weights.indptr[self.n_hot :] - self.n_split).astype(np.intc)
-        self.pairs = start, self.label[self.n_split :]
+        n_lists = self.shape[0] - self.n_hot - int(single.sum())
+        self.pairs = start, self.label[self.n_split :], n_lists
 
     def scores(self, coef: np.ndarray, start: int, stop: int) -> np.ndarray:
         scores = np.zeros((stop - start, self.shape[1]))
