@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,6 +18,9 @@ from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import ThreadpoolController  # a dependency of scikit-learn
 
 Result = TypeVar("Result")
+
+# Enough for the threads of a large machine.
+_N_PIECES = 8
 
 # Doubles in one score array of a chunk: about a mebibyte, so that the arrays of a chunk stay in cache.
 _CHUNK_SIZE = 2**17
@@ -32,6 +36,13 @@ def chunk_bounds(offsets: np.ndarray, doubles_per_step: int) -> list[tuple[int, 
         bounds.append((first, last))
         first = last
     return bounds
+
+
+def pieces(chunks: Sequence[Result], n_pieces: int) -> list[Sequence[Result]]:
+    """Chunks as at most so many (and ``_N_PIECES``) runs of them: a partial sum each, so no more than are worth it."""
+    n_pieces = max(1, min(n_pieces, _N_PIECES, len(chunks)))
+    edges = [k * len(chunks) // n_pieces for k in range(n_pieces + 1)]
+    return [chunks[a:b] for a, b in pairwise(edges)]
 
 
 def run(function: Callable[[Any], Result], tasks: Sequence[Any], n_jobs: int | None) -> list[Result]:

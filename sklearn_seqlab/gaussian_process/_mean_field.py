@@ -67,7 +67,8 @@ class _Design:
 
     def scores(self, vector: np.ndarray, start: int, stop: int) -> np.ndarray:
         """Products with some rows, (stop - start, n_labels)."""
-        scores = self._features.scores(vector[: self.n_weights], start, stop)
+        weights = self._features.weights(vector[: self.n_weights])
+        scores = self._features.scores(weights, start, stop)
         if self._form.lags:
             tables = self._form.expand(vector[self.n_weights :].reshape(self._form.shape))
             scores = scores + self._neighbours[start:stop] @ tables

@@ -27,6 +27,12 @@ cdef extern from *:
     #define SEQLAB_INLINE static CYTHON_UNUSED CYTHON_INLINE
     #define SEQLAB_SHORT 16
 
+    #ifdef __GNUC__
+        #define seqlab_prefetch(address) __builtin_prefetch(address)
+    #else
+        #define seqlab_prefetch(address) ((void)(address))
+    #endif
+
     /* Define `name`, which calls `name_body` inline for short rows and compiled for wide vectors else. */
     #define SEQLAB_DISPATCH(name, parameters, arguments)                                      \\
         SEQLAB_WIDE void name##_wide parameters { name##_body arguments; }                    \\
@@ -229,6 +235,7 @@ cdef extern from *:
     double log_sum_exp "seqlab_log_sum_exp"(const double *x, Py_ssize_t n) noexcept nogil
     void add "seqlab_add"(double *sum, double *lost, double term) noexcept nogil
     void axpy "seqlab_axpy"(double *out, double a, const double *x, Py_ssize_t n) noexcept nogil
+    void prefetch "seqlab_prefetch"(const void *address) noexcept nogil
     void add_rows "seqlab_add_rows"(
         double *out, const double **rows, const double *weight, Py_ssize_t n_rows, Py_ssize_t n) noexcept nogil
     void add_to_rows "seqlab_add_to_rows"(

@@ -116,8 +116,12 @@ class PackedChains:
         self.raise_if_too_large(log_z)
         return log_z
 
-    def forward_backward(self, weight: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def forward_backward(
+        self, weight: np.ndarray | None = None, node: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Log-partition and marginals, those of a sequence multiplied by its weight (n_sequences,).
+
+        Those of labels are written to ``node`` (n_total, n_labels), where it is given.
 
         Returns
         -------
@@ -128,7 +132,7 @@ class PackedChains:
             Of the shape of ``transition``: summed over the batch, or one per step (zero at first steps).
         """
         weight = np.ones(self.n_sequences) if weight is None else weight
-        log_z, node, left, right, redo, factors = self._scaled_forward_backward(weight)
+        log_z, node, left, right, redo, factors = self._scaled_forward_backward(weight, node)
         if self.transition.ndim == 3:
             edge = factors
             edge[:1] = 0.0
@@ -374,12 +378,15 @@ class PackedChains:
         factors = self._moves - finite[:, None, None]
         return np.exp(factors, out=factors), np.where(np.isfinite(top), top, -np.inf)
 
-    def _scaled_forward_backward(self, weight: np.ndarray) -> tuple[np.ndarray, ...]:
+    def _scaled_forward_backward(
+        self, weight: np.ndarray, node: np.ndarray | None = None
+    ) -> tuple[np.ndarray, ...]:
         """(log_z, node, left, right, sequences without a certificate, factors); see the kernel."""
         factors, log_factors = self._factors()
         varying = self.transition.ndim == 3
         transposed = np.empty((0, 0)) if varying else np.ascontiguousarray(factors[0].T)
-        node, left, right = (np.empty(self.unary.shape) for _ in range(3))
+        node = np.empty(self.unary.shape) if node is None else node
+        left, right = (np.empty(self.unary.shape) for _ in range(2))
         log_z, certified = np.empty(self.n_sequences), np.empty(self.n_sequences, dtype=np.uint8)
         work = np.empty((2, self.n_labels))
         _chain_scaled.forward_backward(

@@ -81,7 +81,7 @@ class ChainLayout:
         return self.n_labels if self.edge_inputs is None else self.n_labels**2
 
     def parts(self, coef: np.ndarray) -> ChainCoefficients:
-        """The parts of a coefficient vector, ``node`` still a vector."""
+        """The parts of a coefficient vector, ``node`` as the features' ``scores`` takes it."""
         node, moves, edge, start, end, intercept = np.split(coef, self.cuts)
         transition = np.full((self.n_labels, self.n_labels), -np.inf)
         transition[self.allowed_transitions] = moves
@@ -90,12 +90,11 @@ class ChainLayout:
         absent = np.zeros(self.n_labels)
         intercept = self.intercept_scaling * intercept
         ends = [part if len(part) else absent for part in (start, end, intercept)]
-        return ChainCoefficients(node, transition, per_move, *ends)
+        return ChainCoefficients(self.features.weights(node), transition, per_move, *ends)
 
     def split(self, coef: np.ndarray) -> ChainCoefficients:
         """Cut a coefficient vector into the shapes that users see."""
-        parts = self.parts(coef)
-        return parts._replace(node=self.features.matrix(parts.node))
+        return self.parts(coef)._replace(node=self.features.matrix(coef[: self.cuts[0]]))
 
     def join(self, parts: ChainCoefficients) -> np.ndarray:
         """The inverse of ``split``; what this layout has no coefficient for is dropped."""
@@ -131,7 +130,7 @@ class ChainLayout:
         return scale
 
     def chains(self, parts: ChainCoefficients, first: int, last: int) -> PackedChains:
-        """The chains of sequences ``first:last``, for coefficients whose ``node`` is still a vector."""
+        """The chains of sequences ``first:last``, for coefficients that ``parts`` has made."""
         start, stop = int(self.offsets[first]), int(self.offsets[last])
         edge_inputs = None if self.edge_inputs is None else self.edge_inputs[start:stop]
         unary = self.features.scores(parts.node, start, stop)

@@ -29,6 +29,8 @@ class _Chunk:
     offsets: np.ndarray
     known_rows: np.ndarray
     """Rows (within the chunk) of sequences whose labels are all known."""
+    known_places: np.ndarray
+    """Where those labels stand in the chunk's score array, flattened."""
     partial: np.ndarray
     """Sequences (within the chunk) of which something is known, but not every label."""
     partial_rows: np.ndarray
@@ -139,6 +141,8 @@ class ChainLogLikelihood:
 
         bounds = _parallel.chunk_bounds(batch.offsets, self.layout.doubles_per_step)
         self.chunks = [self.chunk(*bound) for bound in bounds]
+        work = self.layout.features.n_stored + self.batch.n_total * self.layout.doubles_per_step
+        self.pieces = _parallel.pieces(self.chunks, work // (4 * self.n_coef))
         self._row_weight = self._weights_of_rows()
         self._known_moves = self._count_known_moves()
         self.size = C * float(self._row_weight.sum())
@@ -168,28 +172,50 @@ class ChainLogLikelihood:
 
     def data_value_and_gradient(self, coef: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient without the penalty."""
-        parts = self.layout.parts(coef)
-        residual = np.empty((self.batch.n_total, self.n_labels))
+        parts, features = self.layout.parts(coef), self.layout.features
+        residual = None if features.by_rows else np.empty((self.batch.n_total, self.n_labels))
         with np.errstate(over="ignore", invalid="ignore"):  # the solver backs off from what is not finite
-            results = self._run(
-                lambda chunk: self.chunk_loss(chunk, parts, residual[chunk.start : chunk.stop]), self.chunks
-            )
-            loss, edges = results[0]
-            for more_loss, more_edges in results[1:]:
-                loss, edges = loss + more_loss, edges + more_edges
+            results = self._run(lambda piece: self._piece_loss(piece, parts, residual), self.pieces)
+            loss, edges, ends, found = results[0]
+            for more_loss, more_edges, more_ends, more in results[1:]:
+                loss, edges, ends = loss + more_loss, edges + more_edges, ends + more_ends
+                if features.by_rows:
+                    found += more
             gradient = np.empty(self.n_coef)
             node, moves, edge, start, end, intercept = np.split(gradient, self.layout.cuts)
-            node[:] = self.layout.features.gradient(residual, self._run)
+            node[:] = found if features.by_rows else features.gradient(residual, self._run)
             loss -= float(parts.transition[self.layout.allowed_transitions] @ self._known_moves)
             moves[:] = edges[0] - self._known_moves
             edge[:] = edges[1:].T.ravel()
-            if len(start):
-                start[:] = residual[self.batch.offsets[:-1]].sum(axis=0)
-                end[:] = residual[self.batch.offsets[1:] - 1].sum(axis=0)
-            if len(intercept):
-                intercept[:] = residual.sum(axis=0)
+            for part, its_sum in zip((start, end, intercept), ends, strict=True):
+                part[:] = its_sum[: len(part)]
             gradient *= self.C
             return self.C * loss, gradient
+
+    def _piece_loss(
+        self, chunks: list[_Chunk], parts: ChainCoefficients, all_residuals: np.ndarray | None
+    ) -> tuple[float, np.ndarray, np.ndarray, np.ndarray | None]:
+        """Loss of some chunks, and sums of their residuals: of moves; of first, last and all steps; of features.
+
+        What features weigh is left out where their gradient needs the residuals of all steps, which are then filled.
+        """
+        features, ends = self.layout.features, np.zeros((3, self.n_labels))
+        loss, edges, total = 0.0, 0.0, features.new_sum() if features.by_rows else None
+        for chunk in chunks:
+            if all_residuals is None:
+                residual = np.empty((chunk.stop - chunk.start, self.n_labels))
+            else:
+                residual = all_residuals[chunk.start : chunk.stop]
+            more_loss, more_edges = self.chunk_loss(chunk, parts, residual)
+            loss, edges = loss + more_loss, edges + more_edges
+            ends += (
+                residual[chunk.offsets[:-1]].sum(axis=0),
+                residual[chunk.offsets[1:] - 1].sum(axis=0),
+                residual.sum(axis=0),
+            )
+            if features.by_rows:
+                features.add_rows(residual, chunk.start, total)
+        return loss, edges, ends, features.sum_of(total) if features.by_rows else None
 
     def precondition(self, coef: np.ndarray) -> None:
         """Set ``preconditioner`` to what makes quasi-Newton methods fast near ``coef``.
@@ -232,7 +258,7 @@ class ChainLogLikelihood:
         ----------
         chunk : _Chunk
         parts : ChainCoefficients
-            Whose ``node`` is still a vector.
+            As ``layout.parts`` makes them.
         residual : ndarray of shape (n_rows, n_labels)
             Written to: the residual of each label at each step.
 
@@ -247,7 +273,7 @@ class ChainLogLikelihood:
         chains = self.layout.chains(parts, chunk.first, chunk.last)
         weight = self.weight[chunk.first : chunk.last]
 
-        loss, residual[:], edge = self._free_part(chunk, chains, weight)
+        loss, edge = self._free_part(chunk, chains, weight, residual)
         loss -= self._subtract_known(chunk, chains, residual, edge)
         if len(chunk.partial):
             loss -= self._subtract_partial(chunk, chains, weight[chunk.partial], residual, edge)
@@ -273,21 +299,22 @@ class ChainLogLikelihood:
             stop=int(self.batch.offsets[last]),
             offsets=offsets,
             known_rows=rows[is_complete],
+            known_places=(rows * self.n_labels + codes)[is_complete],
             partial=partial,
             partial_rows=rows[~is_complete],
             partial_offsets=np.concatenate([[0], np.cumsum(np.diff(offsets)[partial])]).astype(np.intp),
         )
 
     def _free_part(
-        self, chunk: _Chunk, chains: PackedChains, weight: np.ndarray
-    ) -> tuple[float, np.ndarray, np.ndarray]:
-        """log Z over all labellings, with the costs worked in, and its marginals."""
+        self, chunk: _Chunk, chains: PackedChains, weight: np.ndarray, node: np.ndarray
+    ) -> tuple[float, np.ndarray]:
+        """log Z over all labellings, with the costs worked in, and its marginals: those of labels in ``node``."""
         if self.cost is not None:
             raised = chains.unary + step_costs(self.labels, self.cost, chunk.start, chunk.stop)
             chains = PackedChains(raised, chains.transition, chains.offsets, chains.first)
-        log_z, node, edge = chains.forward_backward(weight)
+        log_z, _, edge = chains.forward_backward(weight, node)
         self._raise_if_infeasible(chunk, log_z)
-        return float(weight @ log_z), node, edge
+        return float(weight @ log_z), edge
 
     def _raise_if_infeasible(self, chunk: _Chunk, log_z: np.ndarray) -> None:
         if log_z.min() == -np.inf:
@@ -301,11 +328,11 @@ class ChainLogLikelihood:
     ) -> float:
         """Score of the labels of complete sequences; takes them off the residuals, in place."""
         rows = chunk.known_rows
-        codes = self.labels.codes[chunk.start : chunk.stop]
         weight = self._row_weight[chunk.start : chunk.stop]
-        residual[rows, codes[rows]] -= weight[rows]
-        score = float(weight[rows] @ chains.unary[rows, codes[rows]])
+        residual.reshape(-1)[chunk.known_places] -= weight[rows]
+        score = float(weight[rows] @ chains.unary.reshape(-1)[chunk.known_places])
         if chains.transition.ndim == 3:
+            codes = self.labels.codes[chunk.start : chunk.stop]
             into = np.setdiff1d(rows, chunk.offsets[:-1], assume_unique=True)
             moves = into, codes[into - 1], codes[into]
             edge[moves] -= weight[into]

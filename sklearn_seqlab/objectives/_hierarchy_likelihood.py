@@ -166,7 +166,7 @@ class HierarchyLogLikelihood:
         """Weighted loss of a part, gradients of tables and of "any" weights, sequences redone; fills residuals."""
         out = residual[part.rows]
         out[:] = 0.0
-        scores = self.features.scores(node, part.rows.start, part.rows.stop)
+        scores = self.features.scores(self.features.weights(node), part.rows.start, part.rows.stop)
         cliques = assemble_cliques(self.shape, scores, any_coef, tables, part.chunk)
         engine = make_engine(self.engine, cliques, self.numerics)
         weight = self.weight[part.first : part.last]

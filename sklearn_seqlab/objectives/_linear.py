@@ -109,23 +109,60 @@ def typical_sizes(values: Any) -> np.ndarray:
 
 
 class DenseFeatures:
-    """Weights (n_features, n_labels) on dense rows."""
+    """Weights (n_features, n_labels) on dense rows.
+
+    Attributes
+    ----------
+    shape : tuple
+        ``(n_features, n_labels)``.
+    n_coef : int
+    by_rows : bool
+        Whether a gradient is best summed row by row, while residuals are at hand, or needs those of all rows.
+    n_stored : int
+        Values that a product reads.
+    """
+
+    by_rows = True
 
     def __init__(self, values: np.ndarray, n_labels: int):
         self.values = values
         self.shape = values.shape[1], n_labels
         self.n_coef = values.shape[1] * n_labels
+        self.n_stored = values.nnz if sparse.issparse(values) else values.size
 
-    def scores(self, coef: np.ndarray, start: int, stop: int) -> np.ndarray:
-        return self.values[start:stop] @ coef.reshape(self.shape)
+    def weights(self, coef: np.ndarray) -> Any:
+        """Coefficients as ``scores`` takes them; made once for many calls."""
+        return coef.reshape(self.shape)
+
+    def scores(self, weights: Any, start: int, stop: int) -> np.ndarray:
+        """Products of rows ``start:stop`` with what ``weights`` gave, (stop - start, n_labels)."""
+        return self.values[start:stop] @ weights
+
+    def new_sum(self) -> Any:
+        """Where ``add_rows`` adds up a gradient."""
+        return np.zeros(self.shape)
+
+    def add_rows(self, residual: np.ndarray, start: int, total: Any) -> None:
+        """Add the part of the gradient of the rows from ``start`` on whose residuals these are, in place."""
+        total += self.values[start : start + len(residual)].T @ residual
+
+    def sum_of(self, total: Any) -> np.ndarray:
+        """What was added up, as a vector (n_coef,)."""
+        return total.ravel()
 
     def gradient(self, residual: np.ndarray, run: Runner) -> np.ndarray:
-        pieces = _pieces(len(residual), self.values.size)
-        parts = run(lambda piece: self.values[slice(*piece)].T @ residual[slice(*piece)], pieces)
+        """The transposed product with the residuals of all rows, (n_coef,)."""
+
+        def part(piece: tuple[int, int]) -> np.ndarray:
+            total = self.new_sum()
+            self.add_rows(residual[slice(*piece)], piece[0], total)
+            return self.sum_of(total)
+
+        parts = run(part, _pieces(len(residual), self.n_stored))
         total = parts[0]
-        for part in parts[1:]:
-            total += part
-        return total.ravel()
+        for part_of_it in parts[1:]:
+            total += part_of_it
+        return total
 
     def terms(self, rows: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What label ``labels[k]`` at row ``rows[k]`` scores, term by term.
@@ -152,12 +189,14 @@ class DenseFeatures:
 class SparseFeatures(DenseFeatures):
     """Weights (n_features, n_labels) on CSR rows; a gradient needs a transposed copy of the rows."""
 
+    by_rows = False
+
     @cached_property
     def transposed(self) -> sparse.csr_array:
         return sparse.csr_array(self.values.T)
 
-    def scores(self, coef: np.ndarray, start: int, stop: int) -> np.ndarray:
-        return _csr_rows(self.values, start, stop) @ coef.reshape(self.shape)
+    def scores(self, weights: Any, start: int, stop: int) -> np.ndarray:
+        return _csr_rows(self.values, start, stop) @ weights
 
     def gradient(self, residual: np.ndarray, run: Runner) -> np.ndarray:
         # cut by features: every entry of the gradient is the work of one thread, and no copies are added
@@ -169,7 +208,7 @@ class SparseFeatures(DenseFeatures):
         return np.concatenate(parts).ravel()
 
 
-class RestrictedFeatures:
+class RestrictedFeatures(DenseFeatures):
     """Weights on CSR rows for those (feature, label) pairs alone that are marked.
 
     Parameters
@@ -182,7 +221,7 @@ class RestrictedFeatures:
 
     Notes
     -----
-    Inside, features are numbered anew: first those that occur with a third of the labels or more ("hot":
+    Inside, features are numbered anew: first those that occur with a fifth of the labels or more ("hot":
     products use dense rows of their weights), last those that occur with one alone, and among each kind by
     decreasing frequency, which keeps what is read most on few cache lines. There is still one coefficient per pair, in
     that order.
@@ -191,7 +230,7 @@ class RestrictedFeatures:
     def __init__(self, values: sparse.csr_array, pairs: sparse.csr_array, order: np.ndarray | None = None):
         self.shape = pairs.shape
         n_pairs = np.diff(pairs.indptr)
-        hot = (n_pairs > 0) & (3 * n_pairs >= self.shape[1])
+        hot = (n_pairs > 1) & (5 * n_pairs >= self.shape[1])
         single = ~hot & (n_pairs == 1)
         if order is None:
             order = np.lexsort((-np.bincount(values.indices, minlength=self.shape[0]), single, ~hot))
@@ -203,6 +242,7 @@ class RestrictedFeatures:
         ranked.sort_indices()
         binary = (ranked.data == 1).all()
         self.operands = ranked.data[:0] if binary else ranked.data, ranked.indices, ranked.indptr
+        self.n_stored = ranked.nnz
         weights = sparse.csr_array(pairs[self.order])
         weights.sort_indices()
         self.n_coef = weights.nnz
@@ -219,25 +259,25 @@ class RestrictedFeatures:
         n_lists = self.shape[0] - self.n_hot - int(single.sum())
         self.pairs = start, self.label[self.n_split :], n_lists
 
-    def scores(self, coef: np.ndarray, start: int, stop: int) -> np.ndarray:
-        scores = np.zeros((stop - start, self.shape[1]))
+    def weights(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         hot = np.zeros((self.n_hot, self.shape[1]))
         hot[self.place] = coef[: self.n_split]
-        add_scores(*self.operands, hot, *self.pairs, coef[self.n_split :], start, scores)
+        return hot, coef[self.n_split :]
+
+    def scores(self, weights: Any, start: int, stop: int) -> np.ndarray:
+        scores = np.zeros((stop - start, self.shape[1]))
+        hot, others = weights
+        add_scores(*self.operands, hot, *self.pairs, others, start, scores)
         return scores
 
-    def gradient(self, residual: np.ndarray, run: Runner) -> np.ndarray:
-        pieces = _pieces(len(residual), len(self.operands[1]))
-        parts = run(lambda piece: self._partial(residual, *piece), pieces)
-        total = parts[0]
-        for part in parts[1:]:
-            total += part
-        return total
+    def new_sum(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros((self.n_hot, self.shape[1])), np.zeros(self.n_coef - self.n_split)
 
-    def _partial(self, residual: np.ndarray, start: int, stop: int) -> np.ndarray:
-        hot = np.zeros((self.n_hot, self.shape[1]))
-        others = np.zeros(self.n_coef - self.n_split)
-        add_gradient(*self.operands, residual[start:stop], *self.pairs, start, hot, others)
+    def add_rows(self, residual: np.ndarray, start: int, total: Any) -> None:
+        add_gradient(*self.operands, residual, *self.pairs, start, *total)
+
+    def sum_of(self, total: Any) -> np.ndarray:
+        hot, others = total
         return np.concatenate([hot[self.place], others])
 
     def terms(self, rows: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

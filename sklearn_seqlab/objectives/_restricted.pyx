@@ -7,7 +7,7 @@ for all labels, in rows that vector instructions add. Most occur with one label 
 walk. The others have a list of labels. Callers number the hot ones first and the single ones last, so in rows with
 sorted indices the kinds stand in this order too.
 """
-from sklearn_seqlab.inference._vector cimport add_rows, add_to_rows
+from sklearn_seqlab.inference._vector cimport add_rows, add_to_rows, prefetch
 
 ctypedef fused index_t:
     int
@@ -31,7 +31,7 @@ def add_scores(
     double[:, ::1] scores,                  # INOUT (n_rows, n_labels)
 ):
     """``scores += features @ weights``; time O(stored values times pairs per feature)."""
-    cdef Py_ssize_t n_labels = scores.shape[1], t, entry, stop, n_found
+    cdef Py_ssize_t n_rows = scores.shape[0], n_labels = scores.shape[1], t, entry, stop, ahead, n_found
     cdef int n_hot = hot_weight.shape[0], first_single = n_hot + n_lists, k, p
     cdef int shift = pair_start[n_lists] - first_single   # from a single feature to its pair
     cdef bint binary = data.shape[0] == 0
@@ -40,9 +40,15 @@ def add_scores(
     cdef const double *hot = &hot_weight[0, 0] if n_hot else NULL
     cdef const double *found[N_AT_ONCE]
     with nogil:
-        for t in range(scores.shape[0]):
+        for t in range(n_rows):
             row = &scores[t, 0]
             entry, stop = indptr[first_row + t], indptr[first_row + t + 1]
+            # weights of rare features are far apart: those of the next row are on their way while this one is summed
+            for ahead in range(stop, indptr[first_row + t + 2] if t + 1 < n_rows else stop):
+                if indices[ahead] >= n_hot:
+                    k = indices[ahead] + shift if indices[ahead] >= first_single else pair_start[indices[ahead] - n_hot]
+                    prefetch(&pair_weight[k])
+                    prefetch(&pair_label[k])
             while entry < stop and indices[entry] < n_hot:
                 n_found = 0
                 while n_found < N_AT_ONCE and entry + n_found < stop and indices[entry + n_found] < n_hot:
@@ -76,7 +82,7 @@ def add_gradient(
     double[::1] pair_gradient,              # INOUT (n_pairs,)
 ):
     """``gradient += features.T @ residual`` on the existing pairs; time as in ``add_scores``."""
-    cdef Py_ssize_t n_labels = residual.shape[1], t, entry, stop, n_found
+    cdef Py_ssize_t n_rows = residual.shape[0], n_labels = residual.shape[1], t, entry, stop, ahead, n_found
     cdef int n_hot = hot_gradient.shape[0], first_single = n_hot + n_lists, k, p
     cdef int shift = pair_start[n_lists] - first_single
     cdef bint binary = data.shape[0] == 0
@@ -85,9 +91,15 @@ def add_gradient(
     cdef double *hot = &hot_gradient[0, 0] if n_hot else NULL
     cdef double *found[N_AT_ONCE]
     with nogil:
-        for t in range(residual.shape[0]):
+        for t in range(n_rows):
             row = &residual[t, 0]
             entry, stop = indptr[first_row + t], indptr[first_row + t + 1]
+            # weights of rare features are far apart: those of the next row are on their way while this one is summed
+            for ahead in range(stop, indptr[first_row + t + 2] if t + 1 < n_rows else stop):
+                if indices[ahead] >= n_hot:
+                    k = indices[ahead] + shift if indices[ahead] >= first_single else pair_start[indices[ahead] - n_hot]
+                    prefetch(&pair_gradient[k])
+                    prefetch(&pair_label[k])
             while entry < stop and indices[entry] < n_hot:
                 n_found = 0
                 while n_found < N_AT_ONCE and entry + n_found < stop and indices[entry + n_found] < n_hot:
