@@ -29,6 +29,7 @@ from sklearn_seqlab.objectives import (
     linear_scores,
     observed_pairs,
 )
+from sklearn_seqlab.objectives._csr_scores import add_csr_scores
 from sklearn_seqlab.sequences import LabelCodes, PackedBatch, encode_labels
 
 __all__ = ["ChainLabeler", "LinearChainLabeler", "OnlineChainLabeler", "ProbabilisticChainLabeler"]
@@ -194,11 +195,19 @@ class LinearChainLabeler(ChainLabeler, metaclass=ABCMeta):
                 f"classes_ has {len(self.classes_)} labels, but there are coefficients for {len(parts.transition)}."
             )
         edge_inputs = batch.values[:, columns] if len(columns) else None
-        by_feature = sparse.csr_array(parts.node.T) if sparse.issparse(parts.node) else parts.node.T
+        by_feature, weights = parts.node.T, ()
+        if sparse.issparse(parts.node):
+            by_feature = sparse.csr_array(by_feature)
+            weights = by_feature.data.astype(np.float64, copy=False), by_feature.indices, by_feature.indptr
 
         def chains(first: int, last: int) -> PackedChains:
             start, stop = int(batch.offsets[first]), int(batch.offsets[last])
-            unary = linear_scores(batch.values, by_feature, start, stop)
+            if batch.is_sparse and sparse.issparse(by_feature):
+                unary = np.zeros((stop - start, len(self.classes_)))
+                values = batch.values
+                add_csr_scores(values.data, values.indices, values.indptr, *weights, start, unary)
+            else:
+                unary = linear_scores(batch.values, by_feature, start, stop)
             inputs = None if edge_inputs is None else edge_inputs[start:stop]
             return assemble_chains(unary, inputs, parts, batch.offsets[first : last + 1] - start, first)
 

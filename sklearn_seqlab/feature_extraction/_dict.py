@@ -52,6 +52,8 @@ class SequenceDictVectorizer(AttributeVectorizer):
            [3., 1., 0.]])
     """
 
+    _reads_names = True
+
     def __init__(self, *, separator="=", sort=True):
         self.separator = separator
         self.sort = sort

@@ -10,7 +10,11 @@ from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_seqlab.feature_extraction._lookup import AttributeTable, NameTable, tidy_rows
 from sklearn_seqlab.preprocessing._rows import cut_rows
+
+# Rows are sorted by insertion where none is longer.
+_LONG_ROW = 128
 
 __all__ = ["AttributeVectorizer", "check_sequences", "csr_per_sequence"]
 
@@ -30,6 +34,27 @@ class _Closed(dict):
         return -1
 
 
+class _Lookup:
+    """The table of a vocabulary, made when it is first needed; it is no part of the state of an estimator."""
+
+    def __init__(self) -> None:
+        self._made: tuple | None = None
+
+    def __reduce__(self):
+        return _Lookup, ()
+
+    def table(self, vocabulary: dict[str, int]):
+        """The table of a vocabulary; None for one that is no dict of str to column."""
+        made = self._made
+        if made is None or made[0] is not vocabulary or made[1] != len(vocabulary):
+            try:
+                table = NameTable(vocabulary)
+            except (TypeError, ValueError, OverflowError):
+                table = None
+            self._made = made = vocabulary, len(vocabulary), table
+        return made[2]
+
+
 class AttributeVectorizer(ABC, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Base of the vectorisers: one vocabulary, one CSR matrix per sequence.
 
@@ -38,6 +63,7 @@ class AttributeVectorizer(ABC, TransformerMixin, BaseEstimator, auto_wrap_output
     """
 
     _acts_on_sequences = True
+    _reads_names = False  # whether steps are dicts or lists of names, joined by a plan that is their separator
     sort = True  # a parameter of some subclasses
 
     def fit(self, X, y=None):
@@ -71,8 +97,7 @@ class AttributeVectorizer(ABC, TransformerMixin, BaseEstimator, auto_wrap_output
         -------
         matrices : list of csr_matrix of shape (n_timesteps, n_features)
         """
-        columns, values, counts, offsets = self._learn(X)
-        return csr_per_sequence(columns, values, counts, offsets, len(self.vocabulary_))
+        return csr_per_sequence(*self._learn(X), len(self.vocabulary_))
 
     def transform(self, X) -> list[csr_matrix]:
         """Matrices of sequences; attributes unseen in `fit` are left out.
@@ -88,7 +113,7 @@ class AttributeVectorizer(ABC, TransformerMixin, BaseEstimator, auto_wrap_output
             dtype float64, indices sorted.
         """
         check_is_fitted(self)
-        flat = self._flatten(X, self._plan(), _Closed(self.vocabulary_))
+        flat = self._flatten(X, self._plan())
         return csr_per_sequence(*flat, len(self.vocabulary_))
 
     def get_feature_names_out(self, input_features=None) -> np.ndarray:
@@ -113,7 +138,7 @@ class AttributeVectorizer(ABC, TransformerMixin, BaseEstimator, auto_wrap_output
     def _learn(self, X, plan=None):
         vocabulary = _Growing()
         plan = self._plan() if plan is None else plan
-        columns, values, counts, offsets = self._flatten(X, plan, vocabulary)
+        columns, values, ends, offsets = self._flatten(X, plan, vocabulary)
         if not vocabulary:
             raise ValueError("X has no attribute in any step of any sequence.")
         if self.sort:
@@ -124,25 +149,30 @@ class AttributeVectorizer(ABC, TransformerMixin, BaseEstimator, auto_wrap_output
             self.vocabulary_ = {name: j for j, name in enumerate(ordered)}
         else:
             self.vocabulary_ = dict(vocabulary)
-        return columns, values, counts, offsets
+        self._lookup = _Lookup()
+        return columns, values, ends, offsets
 
     def _flatten(
-        self, X, plan, vocabulary: dict[str, int]
+        self, X, plan, vocabulary: dict[str, int] | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Attributes of all sequences as flat arrays, with the number of them in each step."""
-        columns, values, counts, lengths = [], [], [], []
+        """Columns and values of all attributes, where those of each step end, and where sequences start."""
+        growing, names = vocabulary is not None, None
+        if not growing and self._reads_names and hasattr(self, "_lookup"):
+            names = self._lookup.table(self.vocabulary_)
+        if not growing and names is None:
+            vocabulary = _Closed(self.vocabulary_)
+        table = AttributeTable(plan if self._reads_names else "", vocabulary, growing, names)
+        offsets = [0]
         for s, sequence in check_sequences(X):
-            cols, vals, per_step = self._attributes(sequence, s, plan, vocabulary)
-            columns.append(np.array(cols, dtype=np.int32))
-            values.append(np.ones(len(cols)) if vals is None else np.array(vals, dtype=np.float64))
-            counts.append(np.array(per_step, dtype=np.intp))
-            lengths.append(len(per_step))
-        return (
-            np.concatenate(columns),
-            np.concatenate(values),
-            np.concatenate(counts),
-            np.concatenate([[0], np.cumsum(lengths)]),
-        )
+            if not (self._reads_names and table.add(sequence)):
+                if vocabulary is None:
+                    vocabulary = _Closed(self.vocabulary_)
+                cols, vals, per_step = self._attributes(sequence, s, plan, vocabulary)
+                columns = np.array(cols, dtype=np.int32)
+                values = np.ones(len(cols)) if vals is None else np.array(vals, dtype=np.float64)
+                table.extend(columns, values, np.array(per_step, dtype=np.intp))
+            offsets.append(table.n_total)
+        return *table.arrays(), np.array(offsets)
 
 
 def check_sequences(X) -> Iterator[tuple[int, Sequence]]:
@@ -163,18 +193,18 @@ def check_sequences(X) -> Iterator[tuple[int, Sequence]]:
 
 
 def csr_per_sequence(
-    columns: np.ndarray, values: np.ndarray, counts: np.ndarray, offsets: np.ndarray, n_features: int
+    columns: np.ndarray, values: np.ndarray, ends: np.ndarray, offsets: np.ndarray, n_features: int
 ) -> list[csr_matrix]:
     """One CSR matrix per sequence from the attributes of all steps.
 
     Parameters
     ----------
     columns : ndarray of shape (n_attributes,)
-        Column of each attribute, step by step; -1 leaves it out.
+        Column of each attribute, step by step; -1 leaves it out. Overwritten, as are the values.
     values : ndarray of shape (n_attributes,)
         Values of the attributes; those of one step and column add up.
-    counts : ndarray of shape (n_total,)
-        Number of attributes of each step.
+    ends : ndarray of shape (n_total + 1,)
+        Step ``t`` has attributes ``ends[t]:ends[t + 1]``.
     offsets : ndarray of shape (n_sequences + 1,)
         Sequence ``s`` occupies steps ``offsets[s]:offsets[s + 1]``.
     n_features : int
@@ -184,11 +214,14 @@ def csr_per_sequence(
     -------
     matrices : list of csr_matrix of shape (n_timesteps, n_features)
     """
-    indptr = np.concatenate([[0], np.cumsum(counts)])
-    known = columns >= 0
-    if not known.all():
-        indptr = np.concatenate([[0], np.cumsum(known)])[indptr]
-        columns, values = columns[known], values[known]
-    whole = csr_matrix((values, columns, indptr), shape=(len(counts), n_features))
-    whole.sum_duplicates()  # sorts as well
+    n_total = len(ends) - 1
+    if np.diff(ends).max() <= _LONG_ROW and max(len(columns), n_features) < np.iinfo(np.int32).max:
+        indptr = np.empty(n_total + 1, dtype=np.int32)
+        n_stored = tidy_rows(columns, values, ends, indptr)
+        whole = csr_matrix((values[:n_stored], columns[:n_stored], indptr), shape=(n_total, n_features))
+    else:
+        known = columns >= 0
+        indptr = np.concatenate([[0], np.cumsum(known)])[ends]
+        whole = csr_matrix((values[known], columns[known], indptr), shape=(n_total, n_features))
+        whole.sum_duplicates()  # sorts as well
     return cut_rows(whole, offsets)

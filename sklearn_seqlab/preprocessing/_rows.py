@@ -7,6 +7,7 @@ business of the transformer that gets them.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -83,11 +84,19 @@ def cut_rows(rows: Any, offsets: np.ndarray) -> list[Any]:
     # cheaper than slicing the matrix, and nothing is copied but indptr
     rows = rows.tocsr()
     data, indices, indptr, n_columns, kind = rows.data, rows.indices, rows.indptr, rows.shape[1], type(rows)
+    starts = indptr[offsets].tolist()
+    empty: dict[int, Any] = {}  # the constructor costs ten times as much as a copy
     parts = []
-    for start, stop in bounds:
-        first, last = indptr[start], indptr[stop]
-        part = data[first:last], indices[first:last], indptr[start : stop + 1] - first
-        parts.append(kind(part, shape=(stop - start, n_columns)))
+    for (start, stop), first, last in zip(bounds, starts[:-1], starts[1:], strict=True):
+        part = data[first:last], indices[first:last], indptr[start : stop + 1] - indptr[start]
+        if indptr.dtype != np.int32:  # may be narrowed
+            parts.append(kind(part, shape=(stop - start, n_columns)))
+            continue
+        if stop - start not in empty:
+            empty[stop - start] = kind((stop - start, n_columns), dtype=data.dtype)
+        matrix = copy(empty[stop - start])
+        matrix.data, matrix.indices, matrix.indptr = part
+        parts.append(matrix)
     return parts
 
 

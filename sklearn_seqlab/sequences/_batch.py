@@ -70,8 +70,9 @@ def rows_of(offsets: np.ndarray, sequences: np.ndarray) -> np.ndarray:
 def unpack(rows: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """Cut packed rows at ``offsets``; always a 1-D object array, also when all lengths are equal."""
     parts = np.empty(len(offsets) - 1, dtype=object)
+    bounds = offsets.tolist()
     for s in range(len(parts)):
-        parts[s] = rows[offsets[s] : offsets[s + 1]].copy()
+        parts[s] = rows[bounds[s] : bounds[s + 1]].copy()
     return parts
 
 
@@ -115,6 +116,10 @@ def pack(
     """
     wish = f"(n_timesteps, n_features) per sequence; wrap a single one as [{name}]"
     items = as_items(X, name=name, wish=wish)
+    batch = _pack_alike(items, n_features, accept_sparse)
+    if batch is not None:
+        _check_finite(batch, allow_nan, name)
+        return batch
     matrices, names = [], []
     for s, item in enumerate(items):
         label = f"{name}[{s}]"
@@ -133,6 +138,65 @@ def pack(
     batch = PackedBatch(stack(matrices), offsets, feature_names)
     _check_finite(batch, allow_nan, name)
     return batch
+
+
+def _pack_alike(items: list[Any], n_features: int | None, accept_sparse: bool) -> PackedBatch | None:
+    """The batch of matrices that are all CSR or all dense, of float64, checked together; not yet whether finite.
+
+    None where anything is unusual or wrong: to check them one by one finds out what.
+    """
+    kinds = set(map(type, items))
+    is_sparse = kinds <= {sparse.csr_array, sparse.csr_matrix}
+    if not (kinds == {np.ndarray} or (is_sparse and accept_sparse)):
+        return None
+    parts = [item.data for item in items] if is_sparse else items
+    if any(type(part) is not np.ndarray or part.dtype != np.float64 for part in parts):
+        return None
+    shapes = [item.shape for item in items]
+    if set(map(len, shapes)) != {2} or len({n_columns for _, n_columns in shapes}) != 1:
+        return None
+    rows, n_columns = np.array([n_rows for n_rows, _ in shapes], dtype=np.intp), shapes[0][1]
+    if n_columns == 0 or n_columns != (n_columns if n_features is None else n_features) or not rows.all():
+        return None
+    offsets = np.zeros(len(items) + 1, dtype=np.intp)
+    np.cumsum(rows, out=offsets[1:])
+    values = _join_csr(items, rows, offsets) if is_sparse else _stack_dense(items)
+    return None if values is None else PackedBatch(values, offsets)
+
+
+def _join_csr(items: list[Any], rows: np.ndarray, offsets: np.ndarray) -> sparse.csr_array | None:
+    """CSR matrices one below the other, if every one is consistent (see ``_is_consistent``) and of one index type."""
+    data, indices, indptr = (
+        [item.data for item in items],
+        [item.indices for item in items],
+        [item.indptr for item in items],
+    )
+    if {type(part) for part in indices + indptr} != {np.ndarray}:
+        return None
+    if {(part.dtype.char, part.ndim) for part in indices + indptr} != {(np.dtype(np.int32).char, 1)}:
+        return None
+    if any(part.ndim != 1 for part in data) or not np.array_equal(list(map(len, indptr)), rows + 1):
+        return None
+    ends, columns = np.concatenate(indptr), np.concatenate(indices)
+    first = offsets[:-1] + np.arange(len(items))  # where each indptr begins in `ends`
+    n_stored = ends[first + rows].astype(np.intp)
+    starts = np.concatenate([[0], np.cumsum(n_stored)])
+    falls = ends[1:] < ends[:-1]
+    falls[first[1:] - 1] = False
+    if (
+        ends[first].any()
+        or falls.any()
+        or not np.array_equal(n_stored, list(map(len, indices)))
+        or not np.array_equal(n_stored, list(map(len, data)))
+        or not _is_within(columns, items[0].shape[1])
+        or max(starts[-1], offsets[-1], items[0].shape[1]) >= np.iinfo(np.int32).max
+    ):
+        return None
+    joined = np.zeros(offsets[-1] + 1, dtype=np.int32)
+    joined[1:] = np.delete(ends, first) + np.repeat(starts[:-1], rows)
+    stacked = sparse.csr_array((np.concatenate(data), columns, joined), shape=(offsets[-1], items[0].shape[1]))
+    stacked.sum_duplicates()
+    return stacked
 
 
 def as_items(collection: Any, *, name: str, wish: str) -> list[Any]:
