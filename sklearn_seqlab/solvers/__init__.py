@@ -1,6 +1,7 @@
 """Stage 4: minimise an objective; a solver knows no model."""
 
 from sklearn_seqlab.solvers._boosting import BoostingOutcome, boost
+from sklearn_seqlab.solvers._dual_ascent import dual_ascent
 from sklearn_seqlab.solvers._frank_wolfe import frank_wolfe
 from sklearn_seqlab.solvers._group_cuts import CutSolution, GroupCuts
 from sklearn_seqlab.solvers._lbfgs import lbfgs
@@ -30,6 +31,7 @@ __all__ = [
     "boost",
     "calibrate",
     "check_start",
+    "dual_ascent",
     "frank_wolfe",
     "lbfgs",
     "minimise_along",

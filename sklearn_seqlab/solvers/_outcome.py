@@ -57,6 +57,8 @@ class SolverOutcome:
         Objective at the start and after each iteration.
     interrupted : bool
         Whether the user pressed Ctrl-C.
+    gap : float or None
+        What the least possible value is below ``value`` at most; None where the solver does not know.
     """
 
     coef: np.ndarray
@@ -66,6 +68,7 @@ class SolverOutcome:
     message: str
     history: list[float] = field(default_factory=list)
     interrupted: bool = False
+    gap: float | None = None
 
 
 def report(outcome: SolverOutcome, cure: str) -> None:
