@@ -46,16 +46,11 @@ class ChainDescent(ChainRun):
     ):
         super().__init__(objective, coef)
         self.eta = eta
-        layout, labels, n_labels = objective.layout, objective.labels, self.n_labels
+        labels, n_labels = objective.labels, self.n_labels
         self.n_steps, self._length = n_before or 0, np.zeros(1)
         self._rate = 1.0 / (objective.C * (self.n_steps + objective.batch.n_sequences))
         self._decay = (self._rate * eta, 1.0) if n_before is None else (1 / _STREAM_SCALE, 0.5)
-        scale, _, _, _, _, intercept_scale = np.split(objective.scale, layout.cuts)
-        self._unit = self._units(scale)
-        others = objective.scale[layout.cuts[0] : layout.cuts[1]]
-        self._move_unit = float(others[0] ** -2.0) if len(others) else 1.0
-        self._intercept_unit = float(intercept_scale[0] ** -2.0) if len(intercept_scale) else 1.0
-        self._seen = np.zeros(len(self._unit))
+        self._seen = np.zeros(len(self._units[0]))
         known = (labels.codes >= 0).all()
         nothing = np.empty((0, n_labels), dtype=np.uint8)
         self._fits = nothing if known else labels.allowed().astype(np.uint8)
@@ -74,7 +69,7 @@ class ChainDescent(ChainRun):
         objective = self.objective
         loss = _chain_steps.sweep(
             order, objective.batch.offsets, objective.weight, *self._inputs, objective.labels.codes, self._fits,
-            self._cost, *self._pairs, self._unit, self._move_unit, self._intercept_unit, self._rate, self.eta,
+            self._cost, *self._pairs, *self._units, self._rate, self.eta,
             *self._decay, self.n_steps, self._length, self._seen, self.node, self.transition, self.start,
             self.end, self.intercept, *self._work,
         )  # fmt: skip
@@ -82,5 +77,5 @@ class ChainDescent(ChainRun):
         return loss
 
     def _caught_up(self) -> np.ndarray:
-        kept = 1.0 / (1.0 + self._rate * self._unit * (self._length[0] - self._seen))
+        kept = 1.0 / (1.0 + self._rate * self._units[0] * (self._length[0] - self._seen))
         return self.node * np.repeat(kept, self._n_pairs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -69,12 +70,15 @@ class ChainRun:
         place = np.full(max(self.objective.layout.features.shape[0], 1), -1, dtype=np.intp)
         return [place, np.empty(most, dtype=np.intp), np.empty((most, self.n_labels))]
 
-    def _units(self, scale: np.ndarray) -> np.ndarray:
-        """The inverse square of the typical size of each feature, from that of each of its coefficients."""
-        first = np.cumsum(self._n_pairs) - self._n_pairs
+    @cached_property
+    def _units(self) -> tuple[np.ndarray, float, float]:
+        """Inverse squares of typical sizes: of each feature, of moves and ends, of intercepts."""
+        node, moves, _, start, _, intercept = np.split(self.objective.scale, self.objective.layout.cuts)
+        first, own = np.cumsum(self._n_pairs) - self._n_pairs, self._n_pairs > 0
         unit = np.ones(len(first))
-        unit[self._n_pairs > 0] = scale[first[self._n_pairs > 0]] ** -2.0
-        return unit
+        unit[own] = node[first[own]] ** -2.0
+        others = [float(part[0] ** -2.0) if len(part) else 1.0 for part in (np.append(moves, start), intercept)]
+        return unit, others[0], others[1]
 
 
 def _rows_of(features: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

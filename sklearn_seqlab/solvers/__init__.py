@@ -1,5 +1,6 @@
 """Stage 4: minimise an objective; a solver knows no model."""
 
+from sklearn_seqlab.solvers._average_gradient import average_gradient
 from sklearn_seqlab.solvers._boosting import BoostingOutcome, boost
 from sklearn_seqlab.solvers._dual_ascent import dual_ascent
 from sklearn_seqlab.solvers._frank_wolfe import frank_wolfe
@@ -28,6 +29,7 @@ __all__ = [
     "PlaneCache",
     "SolverOutcome",
     "SubgradientRun",
+    "average_gradient",
     "boost",
     "calibrate",
     "check_start",
