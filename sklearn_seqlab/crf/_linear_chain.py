@@ -131,7 +131,8 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         the duality gap, found by a look at all sequences after each pass, is at most ``tol`` times the objective. The
         others stop where the largest entry of the gradient, in scaled variables, is below ``tol`` times that at zero
         coefficients; or where ten iterations lowered the objective by less than ``tol / 10`` of its value and
-        the gradient is small as well. "sag" looks at the gradient itself where the remembered one is small enough.
+        the gradient is small as well. "sag" stops by the gradient alone, which it finds where that of its memory is small
+        enough.
     validation_fraction : float or None, default=None
         Share of the sequences held out, by ``random_state``. The iteration with the least loss on them is kept.
     n_iter_no_change : int or None, default=None

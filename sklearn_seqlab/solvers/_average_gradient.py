@@ -57,8 +57,8 @@ def average_gradient(
     max_iter : int, default=1000
         Largest number of passes, of ``n_sequences`` steps each.
     tol : float, default=1e-4
-        As for quasi-Newton methods, see ``StoppingRule``: after each pass the remembered gradient is judged, and where
-        it is small enough, the gradient itself.
+        Stop where no entry of the gradient, in scaled variables, exceeds ``tol`` times the largest at zero coefficients.
+        After each pass the remembered gradient is judged, and where it is small enough, the gradient itself.
     random_state : int, RandomState instance or None
         Picks the sequences.
     callback : callable, default=None
@@ -81,7 +81,7 @@ def average_gradient(
     value, gradient = objective.value_and_gradient(start)
     at_zero = objective.value_and_gradient(np.zeros_like(start))[1] if start.any() else gradient
     check_start(value, steepest := _steepness(objective, at_zero))
-    rule = StoppingRule(objective, steepest, tol, max_iter)
+    bound = StoppingRule(objective, steepest, tol, max_iter).bound
     outcome = SolverOutcome(start.copy(), value, 0, False, "", [value])
     factor, found = 1.0, start
     try:
@@ -100,16 +100,16 @@ def average_gradient(
                 factor /= 2
                 averages = make_averages(start, factor)
                 seen, gradient = averages.value_and_gradient()
-                rule.stalled_at = outcome.n_iter
             outcome.history.append(seen)
             found = averages.coef()
             if watch is not None and watch(found):
                 outcome.converged, outcome.message = True, "held-out sequences got no better"
-            elif rule.judge(outcome, _steepness(objective, gradient)) and outcome.converged:
-                # what is remembered is old: the gradient itself has the last word
-                gradient = objective.value_and_gradient(found)[1]
-                outcome.converged, outcome.message = False, ""
-                rule.judge(outcome, _steepness(objective, gradient))
+            elif _steepness(objective, gradient) <= bound and _steepness(
+                objective, objective.value_and_gradient(found)[1]
+            ) <= bound:  # what is remembered is old: the gradient itself has the last word
+                outcome.converged, outcome.message = True, "the gradient vanished"
+            elif outcome.n_iter >= max_iter:
+                outcome.message = "max_iter was reached"
     except KeyboardInterrupt:
         outcome.interrupted, outcome.message = True, "interrupted"
         found = averages.coef() if outcome.n_iter else start
