@@ -41,6 +41,7 @@ from sklearn_seqlab.sequences import (
     read_weights,
 )
 from sklearn_seqlab.solvers import (
+    CertifiedOutcome,
     SolverOutcome,
     average_gradient,
     calibrate,
@@ -59,7 +60,8 @@ __all__ = ["LinearChainCRF"]
 # With solver="sag", and with "auto" where there are so many sequences, so many passes of plain steps come first.
 _N_FIRST_PASSES, _MANY_SEQUENCES = 5, 1_000
 
-_STOCHASTIC = ("sgd", "sag", "sdca")
+_OF_KNOWN_LABELS = ("sag", "sdca")
+_STOCHASTIC = ("sgd", *_OF_KNOWN_LABELS)
 
 # Dual variables of so many GiB are worth a warning.
 _LARGE_GIB = 2.0
@@ -92,11 +94,11 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         "lbfgs" takes ``l1_ratio=0``; "owlqn" any: quasi-Newton steps within an orthant of signs, as L-BFGS-B
         on the positive and negative parts of the coefficients. "sgd" steps on one sequence at a time, and takes
         ``l1_ratio=0`` and no transition features: fastest to an objective a few per cent above the optimum, slow from
-        there on. "sag" and "sdca" do the same and go on to the optimum, for known labels and not for ``loss="marginal"``.
-        "sag" remembers a gradient of each sequence and picks those of large curvature more often. "sdca" ascends the
-        dual, picks sequences of large duality gap more often, and says how far the optimum can be (``duality_gap_``); it
-        needs ``fit_intercept=False``, and is best with few labels, features of like sizes and a ``C`` that is not large.
-        "auto" takes "owlqn" where ``l1_ratio > 0``, else "lbfgs", which starts after five passes of "sgd"
+        there on. "sag" and "sdca" step in the same way and come to the optimum, where all labels are known and the loss
+        is not "marginal". "sag" remembers a gradient of each sequence and picks those of large curvature more often.
+        "sdca" ascends the dual, picks sequences of large duality gap more often, and tells how far the optimum can be
+        (``duality_gap_``); it needs ``fit_intercept=False``, and is good with few labels, features of like sizes and a
+        ``C`` that is not large. "auto" takes "owlqn" where ``l1_ratio > 0``, else "lbfgs", which starts after five passes of "sgd"
         where there are 1,000 sequences or more, all labels are known and ``transition_features="none"``.
     fit_intercept : bool, default=True
         Whether each label has a constant score; it is not penalised.
@@ -130,9 +132,8 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         "sgd" stops where three passes in a row lowered their summed loss by less than ``tol`` of it each; "sdca" where
         the duality gap, found by a look at all sequences after each pass, is at most ``tol`` times the objective. The
         others stop where the largest entry of the gradient, in scaled variables, is below ``tol`` times that at zero
-        coefficients; or where ten iterations lowered the objective by less than ``tol / 10`` of its value and
-        the gradient is small as well. "sag" stops by the gradient alone, which it finds where that of its memory is small
-        enough.
+        coefficients; or, but for "sag", where ten iterations lowered the objective by less than ``tol / 10`` of its
+        value and the gradient is small as well.
     validation_fraction : float or None, default=None
         Share of the sequences held out, by ``random_state``. The iteration with the least loss on them is kept.
     n_iter_no_change : int or None, default=None
@@ -170,8 +171,8 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         Mean loss of a held-out sequence at the start and after each iteration, in nats; empty if none is held out.
         Curves go on to the last iteration.
     loss_curve_ : ndarray of shape (n_iter_ + 1,)
-        Objective at the start (after the passes, if any, with which "auto" and "sag" begin) and after each iteration, in
-        nats; with "sgd", of each pass the losses as they were before its steps; with "sag", the losses as last seen.
+        Objective at the start (after the passes, if any, with which "auto" and "sag" begin) and after each iteration,
+        in nats; with "sgd", of each pass the losses as they were before its steps; with "sag", the losses when last seen.
     duality_gap_ : float
         With "sdca": what the least possible objective is below that of the coefficients at most, in nats.
 
@@ -181,10 +182,10 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
     objective is convex and the optimum unique (for ``l1_ratio < 1``); with partial labels or ``loss="marginal"`` it is
     not, and the solver, started at zero, finds a stationary point.
 
-    A pass of "sgd" takes the same time as an iteration without its work per weight, and is one thread. So is one of
-    "sag", which takes about twice the time and remembers n_total * n_labels + n_sequences * n_labels**2 numbers, or of
-    "sdca", with two or three logarithms for each move of each step and n_total * (n_labels + n_labels**2) numbers. "sag"
-    begins with five passes of "sgd", unless it starts from the last solution.
+    A pass of "sgd" takes the same time as an iteration without its work per weight, and is one thread. "sag" does a few
+    times as much and remembers n_total * n_labels + n_sequences * n_labels**2 numbers; it begins with five passes of
+    "sgd", unless it starts from the last solution. "sdca" takes two or three logarithms for each move of each step, and
+    remembers n_total * (n_labels + n_labels**2) numbers.
 
     Under ``joblib.parallel_config("dask")`` each worker of the cluster gets a share of the sequences once, and the
     coefficients with each iteration of "lbfgs" or "owlqn". A worker that is lost is done without.
@@ -276,6 +277,8 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         tags = super().__sklearn_tags__()
         tags.regularisation = "C"
         tags.holds_out = self.validation_fraction is not None
+        if self.solver in _OF_KNOWN_LABELS:
+            tags.target_tags.missing_labels = tags.target_tags.candidate_sets = False
         tags.non_deterministic = self.solver in _STOCHASTIC or tags.holds_out
         return tags
 
@@ -336,14 +339,15 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
             if len(held_out):
                 watch = HeldOut(part(held_out, order=objective.layout.order), self.n_iter_no_change)
             self._warn_if_large(objective.n_coef)
-            if self.solver in ("sag", "sdca"):
+            if self.solver in _OF_KNOWN_LABELS:
                 self._check_memory_of_sequences(objective)
             start = self._start(objective, labels.classes, columns)
             outcome = self._solve(objective, start, progress, watch)
         coef = watch.coef if watch is not None and watch.losses else outcome.coef
-        parts, gap = objective.split(coef), outcome.gap
-        if gap is not None and coef is not outcome.coef:  # the dual is the same
-            gap += objective.value_and_gradient(coef)[0] - outcome.value
+        parts, gap = objective.split(coef), None
+        if isinstance(outcome, CertifiedOutcome):
+            value = outcome.value if coef is outcome.coef else objective.value_and_gradient(coef)[0]
+            gap = max(0.0, value - outcome.dual)
 
         self._set_input_attributes(batch)
         self._set_coefficients(parts, labels.classes, columns)
@@ -351,9 +355,7 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         self.validation_loss_ = np.array([] if watch is None else watch.losses)
         if watch is not None and watch.losses:
             self.n_iter_ = watch.best
-        for name in ("_stream", "duality_gap_"):
-            if hasattr(self, name):
-                delattr(self, name)
+        self._forget("_stream", "duality_gap_")
         if gap is not None:
             self.duality_gap_ = gap
         if outcome.interrupted:
@@ -415,6 +417,7 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         if stream is None:
             self._set_input_attributes(batch)
         self._set_coefficients(objective.split(coef), labels.classes, columns)
+        self._forget("duality_gap_")
         self._stream = {"layout": layout, "n_steps": n_before + n_new, "eta": eta}
         self.loss_curve_ = np.append(losses, loss / n_new)
         self.n_iter_ = len(self.loss_curve_)
@@ -469,13 +472,19 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         spread = objective if client is None else ShardedObjective(objective, client)
         return (lbfgs if objective.l1 is None else owlqn)(spread, start, **options)
 
+    def _forget(self, *names: str) -> None:
+        """What an earlier fit left and this one has not."""
+        for name in names:
+            if hasattr(self, name):
+                delattr(self, name)
+
     def _check_memory_of_sequences(self, objective: ChainLogLikelihood) -> None:
         """Hidden labels are an error where something is remembered of each sequence; warns where that is large."""
         if not objective.is_convex:
             s, t = objective.first_hidden()
             raise ValueError(
-                f"solver={self.solver!r} needs all labels, but that of y[{s}] at step {t} is hidden; use solver='lbfgs' "
-                "or 'auto'."
+                f"solver={self.solver!r} needs all labels, but that of y[{s}] at step {t} is hidden; "
+                "use solver='lbfgs' or 'auto'."
             )
         n_labels, n_total = objective.n_labels, objective.batch.n_total
         n_squares = n_total if self.solver == "sdca" else objective.batch.n_sequences

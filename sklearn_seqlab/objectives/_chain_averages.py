@@ -101,4 +101,6 @@ class ChainAverages(ChainRun):
     def _caught_up(self) -> np.ndarray:
         passed = self._units[0] * (self._length[0] - self._seen)
         kept, pulled = 1.0 / (1.0 + self._rate * passed), passed / self.n_sequences
-        return (self.node - np.repeat(pulled, self._n_pairs) * self._node_sum) * np.repeat(kept, self._n_pairs)
+        return (self.node - np.repeat(pulled, self._n_pairs) * self._node_sum) * np.repeat(
+            kept, self._n_pairs
+        )

@@ -77,7 +77,9 @@ class ChainRun:
         first, own = np.cumsum(self._n_pairs) - self._n_pairs, self._n_pairs > 0
         unit = np.ones(len(first))
         unit[own] = node[first[own]] ** -2.0
-        others = [float(part[0] ** -2.0) if len(part) else 1.0 for part in (np.append(moves, start), intercept)]
+        others = [
+            float(part[0] ** -2.0) if len(part) else 1.0 for part in (np.append(moves, start), intercept)
+        ]
         return unit, others[0], others[1]
 
 

@@ -9,7 +9,7 @@ from sklearn_seqlab.solvers._lbfgs import lbfgs
 from sklearn_seqlab.solvers._line_search import minimise_along
 from sklearn_seqlab.solvers._margin import DualSolution, MarginOutcome, MarginProblem
 from sklearn_seqlab.solvers._one_slack import one_slack
-from sklearn_seqlab.solvers._outcome import Objective, SolverOutcome, report
+from sklearn_seqlab.solvers._outcome import CertifiedOutcome, Objective, SolverOutcome, report
 from sklearn_seqlab.solvers._owlqn import owlqn
 from sklearn_seqlab.solvers._passes import calibrate, passes, step_through, warm_up
 from sklearn_seqlab.solvers._simplex_qp import simplex_qp
@@ -20,6 +20,7 @@ from sklearn_seqlab.solvers._working_set import PlaneCache, working_set
 
 __all__ = [
     "BoostingOutcome",
+    "CertifiedOutcome",
     "CutSolution",
     "DualSolution",
     "GroupCuts",

@@ -57,8 +57,8 @@ def average_gradient(
     max_iter : int, default=1000
         Largest number of passes, of ``n_sequences`` steps each.
     tol : float, default=1e-4
-        Stop where no entry of the gradient, in scaled variables, exceeds ``tol`` times the largest at zero coefficients.
-        After each pass the remembered gradient is judged, and where it is small enough, the gradient itself.
+        Stop where no entry of the gradient, in scaled variables, exceeds ``tol`` times the largest at zero. After each
+        pass the remembered gradient is judged, and where it is small enough, the gradient itself.
     random_state : int, RandomState instance or None
         Picks the sequences.
     callback : callable, default=None
@@ -104,9 +104,10 @@ def average_gradient(
             found = averages.coef()
             if watch is not None and watch(found):
                 outcome.converged, outcome.message = True, "held-out sequences got no better"
-            elif _steepness(objective, gradient) <= bound and _steepness(
-                objective, objective.value_and_gradient(found)[1]
-            ) <= bound:  # what is remembered is old: the gradient itself has the last word
+            elif (
+                _steepness(objective, gradient) <= bound
+                and _steepness(objective, objective.value_and_gradient(found)[1]) <= bound
+            ):  # what is remembered is old: the gradient itself has the last word
                 outcome.converged, outcome.message = True, "the gradient vanished"
             elif outcome.n_iter >= max_iter:
                 outcome.message = "max_iter was reached"

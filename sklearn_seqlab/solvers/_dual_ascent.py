@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from sklearn.utils import check_random_state
 
-from sklearn_seqlab.solvers._outcome import Objective, SolverOutcome
+from sklearn_seqlab.solvers._outcome import CertifiedOutcome, Objective
 from sklearn_seqlab.solvers._stopping import check_start
 
 __all__ = ["dual_ascent"]
@@ -49,7 +49,7 @@ def dual_ascent(
     random_state: Any = None,
     callback: Callable[[int, float], None] | None = None,
     watch: Callable[[np.ndarray], bool] | None = None,
-) -> SolverOutcome:
+) -> CertifiedOutcome:
     """Minimise a sum over sequences by steps on the dual variables of one sequence at a time.
 
     Parameters
@@ -70,10 +70,9 @@ def dual_ascent(
 
     Returns
     -------
-    outcome : SolverOutcome
-        With the best coefficients of all passes; ``gap`` is between their objective and the dual at the end, and so
-        bounds what a minimum could be below them. Every entry of ``history`` is the objective itself, and every gap
-        is found by a look at all sequences after the steps of the pass.
+    outcome : CertifiedOutcome
+        With the best coefficients of all passes, and the dual at the end. Every entry of ``history`` is the objective
+        itself, and every gap is found by a look at all sequences after the steps of the pass.
 
     Raises
     ------
@@ -84,7 +83,7 @@ def dual_ascent(
     value, gap = ascent.measure()
     gradient = objective.value_and_gradient(ascent.coef())[1]
     check_start(value, float(np.abs(gradient / objective.scale).max()))
-    outcome = SolverOutcome(ascent.coef(), value, 0, False, "", [value], gap=gap)
+    outcome = CertifiedOutcome(ascent.coef(), value, 0, False, "", [value], dual=value - gap)
     floor = _ROUNDING * value
     try:
         if watch is not None:
@@ -98,7 +97,7 @@ def dual_ascent(
             outcome.history.append(value)
             if watch is not None and watch(ascent.coef()):
                 outcome.converged, outcome.message = True, "held-out sequences got no better"
-            elif outcome.gap is not None and outcome.gap <= max(tol * outcome.value, floor):
+            elif outcome.gap <= max(tol * outcome.value, floor):
                 outcome.converged, outcome.message = True, "the duality gap closed"
             elif not np.isfinite(value):
                 outcome.message = "the objective left the range of double precision"
@@ -121,12 +120,11 @@ def _pass(ascent: Ascent, is_first: bool, random: np.random.RandomState) -> None
         step(picks[a : a + _AT_ONCE])
 
 
-def _settle(ascent: Ascent, outcome: SolverOutcome) -> float:
-    """Keep the weights if they are the best so far, and the gap between the best and the dual, which only rises."""
+def _settle(ascent: Ascent, outcome: CertifiedOutcome) -> float:
+    """Keep the weights if they are the best so far, and the dual, which only rises but for rounding."""
     value, gap = ascent.measure()
-    dual = value - gap
     if value < outcome.value:
         outcome.coef, outcome.value = ascent.coef(), value
-    if np.isfinite(dual):
-        outcome.gap = max(outcome.value - dual, 0.0)
+    if np.isfinite(value - gap):
+        outcome.dual = max(outcome.dual, value - gap)
     return value

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-__all__ = ["Objective", "SolverOutcome", "report"]
+__all__ = ["CertifiedOutcome", "Objective", "SolverOutcome", "report"]
 
 
 class Objective(Protocol):
@@ -57,8 +57,6 @@ class SolverOutcome:
         Objective at the start and after each iteration.
     interrupted : bool
         Whether the user pressed Ctrl-C.
-    gap : float or None
-        What the least possible value is below ``value`` at most; None where the solver does not know.
     """
 
     coef: np.ndarray
@@ -68,7 +66,24 @@ class SolverOutcome:
     message: str
     history: list[float] = field(default_factory=list)
     interrupted: bool = False
-    gap: float | None = None
+
+
+@dataclass
+class CertifiedOutcome(SolverOutcome):
+    """The best point found, and a bound of what the optimum is.
+
+    Attributes
+    ----------
+    dual : float
+        Best lower bound of the optimum.
+    """
+
+    dual: float = 0.0
+
+    @property
+    def gap(self) -> float:
+        """Upper less lower bound of the optimum; rounding is not reported as a negative gap."""
+        return max(0.0, self.value - self.dual)
 
 
 def report(outcome: SolverOutcome, cure: str) -> None:

@@ -150,9 +150,7 @@ def test_a_step_is_as_good_as_the_best_of_a_grid(scale, cost, rng):
         edge_way = chain.edge_marginals() - old_edge
         scale_s = objective.C * objective.weight[s]
         added = np.zeros(len(old_node)) if cost is None else None
-        costs = (
-            0.0 if added is not None else np.sum(way * objective.cost[objective.labels.codes[rows]])
-        )
+        costs = 0.0 if added is not None else np.sum(way * objective.cost[objective.labels.codes[rows]])
         run = ChainAscent(objective)
         for gamma in np.linspace(0, 1, 401):
             run.dual_node[rows], run.dual_edge[rows] = old_node + gamma * way, old_edge + gamma * edge_way
