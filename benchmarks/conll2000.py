@@ -7,8 +7,8 @@
                                                averaged perceptron and passive-aggressive updates of CRFsuite
     python benchmarks/conll2000.py gaussian    F1, wall seconds and peak memory of Gaussian processes by mean field,
                                                beside a LinearChainCRF with weights for observed pairs
-    python benchmarks/conll2000.py solvers     CPU seconds of the solvers of LinearChainCRF to objectives near the optimum,
-                                               on the first 2,000 sentences
+    python benchmarks/conll2000.py solvers     CPU seconds of the solvers of LinearChainCRF to objectives near the
+                                               optimum, on the first 2,000 sentences
 
 Needs the extra `benchmarks`. Data is looked up as the fetchers do.
 """

@@ -98,8 +98,9 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         is not "marginal". "sag" remembers a gradient of each sequence and picks those of large curvature more often.
         "sdca" ascends the dual, picks sequences of large duality gap more often, and tells how far the optimum can be
         (``duality_gap_``); it needs ``fit_intercept=False``, and is good with few labels, features of like sizes and a
-        ``C`` that is not large. "auto" takes "owlqn" where ``l1_ratio > 0``, else "lbfgs", which starts after five passes of "sgd"
-        where there are 1,000 sequences or more, all labels are known and ``transition_features="none"``.
+        ``C`` that is not large. "auto" takes "owlqn" where ``l1_ratio > 0``, else "lbfgs", which starts after five
+        passes of "sgd" where there are 1,000 sequences or more, all labels are known and
+        ``transition_features="none"``.
     fit_intercept : bool, default=True
         Whether each label has a constant score; it is not penalised.
     start_end : bool, default=True
@@ -172,7 +173,7 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         Curves go on to the last iteration.
     loss_curve_ : ndarray of shape (n_iter_ + 1,)
         Objective at the start (after the passes, if any, with which "auto" and "sag" begin) and after each iteration,
-        in nats; with "sgd", of each pass the losses as they were before its steps; with "sag", the losses when last seen.
+        in nats; with "sgd", of each pass the losses as they were before its steps; with "sag", those when last seen.
     duality_gap_ : float
         With "sdca": what the least possible objective is below that of the coefficients at most, in nats.
 
