@@ -182,6 +182,24 @@ def test_the_dual_leads_to_the_optimum(layout, cost, options, rng):
     assert early.gap >= early.value - best and "a duality gap of" in early.message
 
 
+def test_steps_count_the_weights_that_there_are(rng):
+    """A feature with a weight for one of two labels is half as stiff as one with a weight for each."""
+    batch = pack([sparse.csr_array([[1.0]]), sparse.csr_array([[2.0]])])
+    labels = encode_training_labels([[0], [1]], batch.offsets)
+    for allowed_pairs in ([[1.0, 0.0]], [[1.0, 1.0]]):
+        objective = ChainLogLikelihood(
+            batch, labels, weight=np.ones(2), C=3.0, fit_intercept=False, start_end=False,
+            allowed_transitions=np.ones((2, 2), dtype=bool), pairs=sparse.csr_array(allowed_pairs),
+        )  # fmt: skip
+        ascent = ChainAscent(objective)
+        ascent.sweep(np.array([0]))
+        q = ascent.dual_node[0, 1]
+        # along q, the dual is 3 times the entropy of (1 - q, q), less half the squared weights
+        n_weights = objective.n_coef - 4
+        slope = 3.0 * np.log((1 - q) / q) - 9.0 * n_weights * q
+        assert abs(slope) < 0.1
+
+
 def test_forbidden_moves_have_no_share(rng):
     objective = tiny_objective(rng, FORBIDDEN)
     ascent = ChainAscent(objective)
@@ -210,12 +228,19 @@ def test_scores_in_the_thousands_are_no_trouble(allowed, rng):
 
 def test_large_gaps_are_picked_more_often(rng):
     objective = make_objective(rng, fit_intercept=False)
+    objective.weight[5] = 100.0  # its gap is most of the whole
     ascent = ChainAscent(objective)
     ascent.measure()
     widest = int(np.argmax(ascent.gaps))
     share = np.cumsum(ascent.gaps) / ascent.gaps.sum()
-    middle = 0.8 * (share[widest] - 0.5 * ascent.gaps[widest] / ascent.gaps.sum())
-    for draw, s in [(middle, widest), (0.8 + 0.2 * 17.5 / 40, 17), (0.0, 0), (np.nextafter(1, 0), 39)]:
+    middle = 0.8 * (share[5] - 0.5 * ascent.gaps[5] / ascent.gaps.sum())
+    assert widest == 5 and share[5] > 0.7
+    for draw, s in [
+        (middle, 5),
+        (0.75, int(np.searchsorted(share, 0.75 / 0.8))),
+        (0.8 + 0.2 * 17.5 / 40, 17),
+        (0.0, 0),
+    ]:
         run = ChainAscent(objective)
         run.measure()
         run.draw(np.array([draw]))
