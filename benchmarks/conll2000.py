@@ -7,6 +7,8 @@
                                                averaged perceptron and passive-aggressive updates of CRFsuite
     python benchmarks/conll2000.py gaussian    F1, wall seconds and peak memory of Gaussian processes by mean field,
                                                beside a LinearChainCRF with weights for observed pairs
+    python benchmarks/conll2000.py solvers     CPU seconds of the solvers of LinearChainCRF to objectives near the
+                                               optimum, on the first 2,000 sentences
 
 Needs the extra `benchmarks`. Data is looked up as the fetchers do.
 """
@@ -215,16 +217,72 @@ def margins(
                 break
 
 
+def solvers(names: list[str] | None, restrict: bool, shares: tuple[float, ...] = (1e-2, 1e-3, 1e-4)) -> None:
+    """All weights are penalised (no intercepts), so that every solver has the same problem."""
+    print_versions("sklearn_seqlab", "numpy", "scipy")
+    X, y, _, _ = features()
+    X, y = X[:2_000], y[:2_000]
+    used = np.unique(np.concatenate([x.indices for x in X]))
+    X = [x[:, used] for x in X]
+    settings = {"C": 0.5, "fit_intercept": False, "restrict_features": restrict, "random_state": 0}
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    best = LinearChainCRF(tol=1e-7, **settings).fit(X, y)
+    optimum = best.loss_curve_[-1]
+    print(
+        f"{best.coef_.size if not restrict else best.coef_.nnz:,} weights of features, optimum {optimum:.4f} nats"
+    )
+    print("CPU s to " + ", ".join(f"{100 * share:g} %" for share in shares) + " above the optimum")
+    for name in names or ("lbfgs", "auto", "sgd", "sag", "sdca"):
+        found = _seconds_to(name, settings, X, y, [optimum * (1 + share) for share in shares])
+        columns = [f"{seconds:.1f} ({n_iter})" if np.isfinite(seconds) else "-" for seconds, n_iter in found]
+        print(f"{name}: " + ", ".join(columns) + " (iterations)", flush=True)
+
+
+class _Clock:
+    """Looks at every iterate, and takes the time of these looks off."""
+
+    def __init__(self, objective, goals):
+        self.objective, self.goals, self.n_iter = objective, goals, 0
+        self.found = [(np.inf, 0)] * len(goals)
+        self.start = time.process_time()
+
+    def __call__(self, coef) -> bool:
+        now = time.process_time()
+        value = self.objective.value_and_gradient(coef)[0]
+        for k, goal in enumerate(self.goals):
+            if value <= goal and not np.isfinite(self.found[k][0]):
+                self.found[k] = (now - self.start, self.n_iter)
+        self.n_iter += 1
+        self.start += time.process_time() - now
+        return np.isfinite(self.found[-1][0])
+
+
+def _seconds_to(solver, settings, X, y, goals, max_iter=200):
+    """From the packed objective on, the first passes of "auto" and "sag" included."""
+    model = LinearChainCRF(solver=solver, max_iter=max_iter, tol=1e-9, **settings)
+    batch = pack(X)
+    labels = encode_labels(y, batch.offsets)
+    allowed = np.ones((labels.n_labels, labels.n_labels), dtype=bool)
+    layout = {"allowed_transitions": allowed, "pairs": model._observed_pairs(batch, labels)}
+    objective = model._objective(batch, labels, np.ones(len(X)), **layout)
+    start = np.zeros(objective.n_coef)
+    with one_blas_thread():
+        objective.value_and_gradient(start)  # makes what is made once
+        clock = _Clock(objective, goals)
+        model._solve(objective, start, lambda iteration, value: None, clock)
+    return clock.found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["cost", "accuracy", "margins", "gaussian"])
+    parser.add_argument("what", choices=["cost", "accuracy", "margins", "gaussian", "solvers"])
     parser.add_argument("--dependencies", nargs="*", type=int, default=[-1, 1], help="of gaussian")
     parser.add_argument("--scale", type=float, default=1.0, help="prior variance of gaussian's weights")
     parser.add_argument("--max-iter", type=int, default=200, help="of gaussian")
     parser.add_argument("--weights", nargs="+", choices=["observed", "all"], default=["observed", "all"])
-    parser.add_argument("--rows", nargs="+", help="rows of margins to compute (all)")
+    parser.add_argument("--rows", nargs="+", help="rows of margins or of solvers to compute (all)")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--n-jobs", type=int, default=1)
     options = parser.parse_args()
@@ -234,6 +292,8 @@ def main() -> None:
         gaussian(tuple(options.dependencies), options.scale, options.max_iter, options.n_jobs)
     elif options.what == "margins":
         margins(options.rows)
+    elif options.what == "solvers":
+        solvers(options.rows, options.weights == ["observed"])
     else:
         accuracy(options.weights, options.n_jobs)
 

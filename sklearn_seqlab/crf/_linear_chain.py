@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.exceptions import DataDimensionalityWarning
 from sklearn.utils import check_random_state
 
 from sklearn_seqlab import _parallel
@@ -18,6 +20,8 @@ from sklearn_seqlab._sklearn_private import Interval, StrOptions, _fit_context
 from sklearn_seqlab.base import SequenceTags
 from sklearn_seqlab.crf._held_out import HeldOut, held_out_split
 from sklearn_seqlab.objectives import (
+    ChainAscent,
+    ChainAverages,
     ChainDescent,
     ChainLogLikelihood,
     ChainMarginalLikelihood,
@@ -37,8 +41,11 @@ from sklearn_seqlab.sequences import (
     read_weights,
 )
 from sklearn_seqlab.solvers import (
+    CertifiedOutcome,
     SolverOutcome,
+    average_gradient,
     calibrate,
+    dual_ascent,
     lbfgs,
     owlqn,
     passes,
@@ -50,8 +57,14 @@ from sklearn_seqlab.solvers import (
 __all__ = ["LinearChainCRF"]
 
 
-# With solver="auto", so many passes of stochastic steps come first where there are so many sequences.
+# With solver="sag", and with "auto" where there are so many sequences, so many passes of plain steps come first.
 _N_FIRST_PASSES, _MANY_SEQUENCES = 5, 1_000
+
+_OF_KNOWN_LABELS = ("sag", "sdca")
+_STOCHASTIC = ("sgd", *_OF_KNOWN_LABELS)
+
+# Dual variables of so many GiB are worth a warning.
+_LARGE_GIB = 2.0
 
 
 class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
@@ -77,12 +90,17 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         For "softmax_margin", in nats: the cost of any wrong step; or by (true, predicted) labels, 1 for
         pairs that the dict does not name; or ``cost[true, predicted]`` in the order of ``classes_``, with a
         zero diagonal.
-    solver : {"auto", "lbfgs", "owlqn", "sgd"}, default="auto"
+    solver : {"auto", "lbfgs", "owlqn", "sgd", "sag", "sdca"}, default="auto"
         "lbfgs" takes ``l1_ratio=0``; "owlqn" any: quasi-Newton steps within an orthant of signs, as L-BFGS-B
         on the positive and negative parts of the coefficients. "sgd" steps on one sequence at a time, and takes
         ``l1_ratio=0`` and no transition features: fastest to an objective a few per cent above the optimum, slow from
-        there on. "auto" takes "owlqn" where ``l1_ratio > 0``, else "lbfgs", which starts after five passes of "sgd"
-        where there are 1,000 sequences or more, all labels are known and ``transition_features="none"``.
+        there on. "sag" and "sdca" step in the same way and come to the optimum, where all labels are known and the loss
+        is not "marginal". "sag" remembers a gradient of each sequence and picks those of large curvature more often.
+        "sdca" ascends the dual, picks sequences of large duality gap more often, and tells how far the optimum can be
+        (``duality_gap_``); it needs ``fit_intercept=False``, and is good with few labels, features of like sizes and a
+        ``C`` that is not large. "auto" takes "owlqn" where ``l1_ratio > 0``, else "lbfgs", which starts after five
+        passes of "sgd" where there are 1,000 sequences or more, all labels are known and
+        ``transition_features="none"``.
     fit_intercept : bool, default=True
         Whether each label has a constant score; it is not penalised.
     start_end : bool, default=True
@@ -109,23 +127,26 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         the mean of the weights of its labels; with ``loss="marginal"`` each step weighs that of its own.
         "balanced" is inversely proportional to label frequencies.
     max_iter : int, default=1000
-        Largest number of iterations of the solver; passes of "sgd".
+        Largest number of iterations of the solver; passes of "sgd", "sag" and "sdca", which are as many steps as there
+        are sequences.
     tol : float, default=1e-4
-        "sgd" stops where three passes in a row lowered their summed loss by less than ``tol`` of it each. The others
-        stop where the largest entry of the gradient, in scaled variables, is below ``tol`` times that at zero
-        coefficients; or where ten iterations lowered the objective by less than ``tol / 10`` of its value and
-        the gradient is small as well.
+        "sgd" stops where three passes in a row lowered their summed loss by less than ``tol`` of it each; "sdca" where
+        the duality gap, found by a look at all sequences after each pass, is at most ``tol`` times the objective. The
+        others stop where the largest entry of the gradient, in scaled variables, is below ``tol`` times that at zero
+        coefficients; or, but for "sag", where ten iterations lowered the objective by less than ``tol / 10`` of its
+        value and the gradient is small as well.
     validation_fraction : float or None, default=None
         Share of the sequences held out, by ``random_state``. The iteration with the least loss on them is kept.
     n_iter_no_change : int or None, default=None
         Stop after so many iterations without a lower loss on what is held out.
     warm_start : bool, default=False
-        Whether ``fit`` starts from the last solution, provided labels and features are the same.
+        Whether ``fit`` starts from the last solution, provided labels and features are the same. "sdca" starts anew all
+        the same: coefficients do not tell the dual variables.
     n_jobs : int or None, default=None
         Threads in ``fit`` and ``predict``. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Chooses the sequences that are held out; draws the length of the first step and the order of the sequences in
-        passes of "sgd"; for those of "auto" None is 0.
+        passes of "sgd", and picks the sequences of "sag" and "sdca"; for the passes of "auto" None is 0.
     verbose : int, default=0
         1 shows the progress of ``fit``.
 
@@ -151,8 +172,10 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         Mean loss of a held-out sequence at the start and after each iteration, in nats; empty if none is held out.
         Curves go on to the last iteration.
     loss_curve_ : ndarray of shape (n_iter_ + 1,)
-        Objective at the start (after the passes, if any, with which "auto" begins) and after each iteration, in
-        nats; with "sgd", of each pass the losses as they were before its steps.
+        Objective at the start (after the passes, if any, with which "auto" and "sag" begin) and after each iteration,
+        in nats; with "sgd", of each pass the losses as they were before its steps; with "sag", those when last seen.
+    duality_gap_ : float
+        With "sdca": what the least possible objective is below that of the coefficients at most, in nats.
 
     Notes
     -----
@@ -160,7 +183,10 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
     objective is convex and the optimum unique (for ``l1_ratio < 1``); with partial labels or ``loss="marginal"`` it is
     not, and the solver, started at zero, finds a stationary point.
 
-    A pass of "sgd" takes the same time as an iteration without its work per weight, and is one thread.
+    A pass of "sgd" takes the same time as an iteration without its work per weight, and is one thread. "sag" does a few
+    times as much and remembers n_total * n_labels + n_sequences * n_labels**2 numbers; it begins with five passes of
+    "sgd", unless it starts from the last solution. "sdca" takes two or three logarithms for each move of each step, and
+    remembers n_total * (n_labels + n_labels**2) numbers.
 
     Under ``joblib.parallel_config("dask")`` each worker of the cluster gets a share of the sequences once, and the
     coefficients with each iteration of "lbfgs" or "owlqn". A worker that is lost is done without.
@@ -170,7 +196,10 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
     Lafferty, McCallum and Pereira, "Conditional random fields", ICML 2001. Andrew and Gao, "Scalable
     training of L1-regularized log-linear models", ICML 2007. Gimpel and Smith, "Softmax-margin CRFs",
     NAACL 2010. Kakade, Teh and Roweis, "An alternate objective function for Markovian fields", ICML 2002.
-    Bottou, "Large-scale machine learning with stochastic gradient descent", COMPSTAT 2010.
+    Bottou, "Large-scale machine learning with stochastic gradient descent", COMPSTAT 2010. Schmidt, Babanezhad, Ahmed,
+    Defazio, Clifton and Sarkar, "Non-uniform stochastic average gradient method for training conditional random
+    fields", AISTATS 2015. Le Priol, Piché and Lacoste-Julien, "Adaptive stochastic dual coordinate ascent for
+    conditional random fields", UAI 2018.
 
     Examples
     --------
@@ -188,7 +217,7 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         "l1_ratio": [Interval(Real, 0, 1, closed="both")],
         "loss": [StrOptions({"log", "softmax_margin", "marginal"})],
         "cost": [Interval(Real, 0, None, closed="left"), dict, "array-like"],
-        "solver": [StrOptions({"auto", "lbfgs", "owlqn", "sgd"})],
+        "solver": [StrOptions({"auto", "lbfgs", "owlqn", "sgd", "sag", "sdca"})],
         "decoding": [StrOptions({"map", "marginal"})],
         "class_weight": [None, StrOptions({"balanced"}), dict],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -249,7 +278,9 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         tags = super().__sklearn_tags__()
         tags.regularisation = "C"
         tags.holds_out = self.validation_fraction is not None
-        tags.non_deterministic = self.solver == "sgd" or tags.holds_out
+        if self.solver in _OF_KNOWN_LABELS:
+            tags.target_tags.missing_labels = tags.target_tags.candidate_sets = False
+        tags.non_deterministic = self.solver in _STOCHASTIC or tags.holds_out
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -275,7 +306,12 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         InfeasibleSequenceError
             If labels contradict ``allowed_transitions``.
         """
-        if self.solver in ("lbfgs", "sgd") and self.l1_ratio > 0:
+        if self.solver == "sdca" and self.fit_intercept:
+            raise ValueError(
+                "solver='sdca' needs a penalty on every weight, and intercepts have none: set fit_intercept=False, "
+                "and add a column of ones to X if labels are to have a constant score."
+            )
+        if self.solver in ("lbfgs", *_STOCHASTIC) and self.l1_ratio > 0:
             raise ValueError(
                 f"solver={self.solver!r} cannot take l1_ratio > 0; use solver='owlqn' or 'auto'."
             )
@@ -283,9 +319,9 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         labels = encode_training_labels(y, batch.offsets)
         weight = read_weights(sample_weight, batch.n_sequences)
         columns = self._edge_columns(batch)
-        if self.solver == "sgd" and (len(columns) or self.loss == "marginal"):
+        if self.solver in _STOCHASTIC and (len(columns) or self.loss == "marginal"):
             what = "transition_features" if len(columns) else "loss='marginal'"
-            raise ValueError(f"solver='sgd' takes no {what}; use solver='lbfgs' or 'auto'.")
+            raise ValueError(f"solver={self.solver!r} takes no {what}; use solver='lbfgs' or 'auto'.")
         random = check_random_state(self.random_state)
         chosen, held_out = held_out_split(weight, labels, self.validation_fraction, random)
         layout = {
@@ -304,10 +340,15 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
             if len(held_out):
                 watch = HeldOut(part(held_out, order=objective.layout.order), self.n_iter_no_change)
             self._warn_if_large(objective.n_coef)
+            if self.solver in _OF_KNOWN_LABELS:
+                self._check_memory_of_sequences(objective)
             start = self._start(objective, labels.classes, columns)
             outcome = self._solve(objective, start, progress, watch)
         coef = watch.coef if watch is not None and watch.losses else outcome.coef
-        parts = objective.split(coef)
+        parts, gap = objective.split(coef), None
+        if isinstance(outcome, CertifiedOutcome):
+            value = outcome.value if coef is outcome.coef else objective.value_and_gradient(coef)[0]
+            gap = max(0.0, value - outcome.dual)
 
         self._set_input_attributes(batch)
         self._set_coefficients(parts, labels.classes, columns)
@@ -315,8 +356,9 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         self.validation_loss_ = np.array([] if watch is None else watch.losses)
         if watch is not None and watch.losses:
             self.n_iter_ = watch.best
-        if hasattr(self, "_stream"):
-            del self._stream
+        self._forget("_stream", "duality_gap_")
+        if gap is not None:
+            self.duality_gap_ = gap
         if outcome.interrupted:
             raise KeyboardInterrupt
         report(outcome, "Raise max_iter, loosen tol, lower C, or scale the features (StandardScaler).")
@@ -376,6 +418,7 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         if stream is None:
             self._set_input_attributes(batch)
         self._set_coefficients(objective.split(coef), labels.classes, columns)
+        self._forget("duality_gap_")
         self._stream = {"layout": layout, "n_steps": n_before + n_new, "eta": eta}
         self.loss_curve_ = np.append(losses, loss / n_new)
         self.n_iter_ = len(self.loss_curve_)
@@ -410,6 +453,14 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         descent, n_sequences = partial(ChainDescent, objective), objective.batch.n_sequences
         if self.solver == "sgd":
             return passes(objective, descent, start, n_sequences, random_state=self.random_state, **options)
+        if self.solver == "sdca":
+            return dual_ascent(objective, ChainAscent(objective), random_state=self.random_state, **options)
+        if self.solver == "sag":
+            random = check_random_state(self.random_state)
+            if not start.any():
+                start = warm_up(descent, start, n_sequences, _N_FIRST_PASSES, random)
+            averages = partial(ChainAverages, objective)
+            return average_gradient(objective, averages, start, n_sequences, random_state=random, **options)
         long = n_sequences >= _MANY_SEQUENCES and objective.is_convex and not objective.layout.n_edge
         if self.solver == "auto" and long and objective.l1 is None:
             if not start.any():
@@ -421,6 +472,30 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         client = dask_client()
         spread = objective if client is None else ShardedObjective(objective, client)
         return (lbfgs if objective.l1 is None else owlqn)(spread, start, **options)
+
+    def _forget(self, *names: str) -> None:
+        """What an earlier fit left and this one has not."""
+        for name in names:
+            if hasattr(self, name):
+                delattr(self, name)
+
+    def _check_memory_of_sequences(self, objective: ChainLogLikelihood) -> None:
+        """Hidden labels are an error where something is remembered of each sequence; warns where that is large."""
+        if not objective.is_convex:
+            s, t = objective.first_hidden()
+            raise ValueError(
+                f"solver={self.solver!r} needs all labels, but that of y[{s}] at step {t} is hidden; "
+                "use solver='lbfgs' or 'auto'."
+            )
+        n_labels, n_total = objective.n_labels, objective.batch.n_total
+        n_squares = n_total if self.solver == "sdca" else objective.batch.n_sequences
+        size = 8 * (n_total * n_labels + n_squares * n_labels**2) / 2**30
+        if size > _LARGE_GIB:
+            warnings.warn(
+                f"solver={self.solver!r} remembers about {size:.1f} GiB of all sequences; solver='lbfgs' does not.",
+                DataDimensionalityWarning,
+                stacklevel=3,
+            )
 
     def _online_scores(self) -> OnlineScores:
         parts = self._coefficients()

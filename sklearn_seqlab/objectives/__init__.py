@@ -1,6 +1,8 @@
 """Stage 3: coefficients -> scores -> value and gradient; penalties."""
 
 from sklearn_seqlab.objectives._boosting_features import FEATURE_SETS
+from sklearn_seqlab.objectives._chain_ascent import ChainAscent
+from sklearn_seqlab.objectives._chain_averages import ChainAverages
 from sklearn_seqlab.objectives._chain_boosting import ChainBoosting, HeldOutChains
 from sklearn_seqlab.objectives._chain_descent import ChainDescent
 from sklearn_seqlab.objectives._chain_likelihood import ChainLogLikelihood
@@ -31,6 +33,8 @@ from sklearn_seqlab.objectives._shards import ShardedObjective, dask_client
 
 __all__ = [
     "FEATURE_SETS",
+    "ChainAscent",
+    "ChainAverages",
     "ChainBoosting",
     "ChainCoefficients",
     "ChainDescent",

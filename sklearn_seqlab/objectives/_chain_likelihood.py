@@ -161,6 +161,12 @@ class ChainLogLikelihood:
         part._numbers = self._numbers[sequences]
         return part
 
+    def first_hidden(self) -> tuple[int, int]:
+        """Sequence, as the caller numbers them, and step of the first label that is not known."""
+        row = int(np.argmin(self.labels.codes >= 0))
+        s = int(np.searchsorted(self.batch.offsets, row, side="right")) - 1
+        return int(self._numbers[s]), row - int(self.batch.offsets[s])
+
     def _options_of(self, sequences: np.ndarray) -> dict[str, Any]:
         return self._options
 

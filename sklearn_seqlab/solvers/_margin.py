@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from sklearn_seqlab.objectives import Planes
-from sklearn_seqlab.solvers._outcome import SolverOutcome
+from sklearn_seqlab.solvers._outcome import CertifiedOutcome
 
 __all__ = ["Certificate", "DualSolution", "MarginOutcome", "MarginProblem"]
 
@@ -103,13 +103,11 @@ class MarginProblem(Protocol):
 
 
 @dataclass
-class MarginOutcome(SolverOutcome):
+class MarginOutcome(CertifiedOutcome):
     """The best point found, with what certifies it.
 
     Attributes
     ----------
-    dual : float
-        Best lower bound of the optimum.
     n_oracle_calls : int
         How many most violated planes were asked for, those for the certificate included.
     dual_history : list of float
@@ -117,15 +115,9 @@ class MarginOutcome(SolverOutcome):
     solution : DualSolution or None
     """
 
-    dual: float = 0.0
     n_oracle_calls: int = 0
     dual_history: list[float] = field(default_factory=list)
     solution: DualSolution | None = None
-
-    @property
-    def gap(self) -> float:
-        """Upper less lower bound of the optimum; rounding is not reported as a negative gap."""
-        return max(0.0, self.value - self.dual)
 
 
 class Certificate:

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-__all__ = ["Objective", "SolverOutcome", "report"]
+__all__ = ["CertifiedOutcome", "Objective", "SolverOutcome", "report"]
 
 
 class Objective(Protocol):
@@ -66,6 +66,24 @@ class SolverOutcome:
     message: str
     history: list[float] = field(default_factory=list)
     interrupted: bool = False
+
+
+@dataclass
+class CertifiedOutcome(SolverOutcome):
+    """The best point found, and a bound of what the optimum is.
+
+    Attributes
+    ----------
+    dual : float
+        Best lower bound of the optimum.
+    """
+
+    dual: float = 0.0
+
+    @property
+    def gap(self) -> float:
+        """Upper less lower bound of the optimum; rounding is not reported as a negative gap."""
+        return max(0.0, self.value - self.dual)
 
 
 def report(outcome: SolverOutcome, cure: str) -> None:

@@ -62,6 +62,8 @@ CONFIGURATIONS = {
     "chain, stochastic": LinearChainCRF(
         C=0.1, solver="sgd", restrict_features="auto", class_weight="balanced"
     ),
+    "chain, averages": LinearChainCRF(C=0.1, solver="sag", restrict_features="auto", warm_start=True),
+    "chain, dual": LinearChainCRF(C=0.1, solver="sdca", fit_intercept=False, allowed_transitions="observed"),
     "boosted, held out": BoostedCRF(
         n_rounds=5, feature_set="persistence", validation_fraction=0.3, n_iter_no_change=3, corrective_every=3
     ),
