@@ -106,6 +106,9 @@ class SequenceLabeler(BaseEstimator):
     ``__sklearn_tags__`` which further verbs it has.
     """
 
+    # Whether batches may hold 32-bit values, and such as lie in files.
+    _reads_stored = False
+
     def __sklearn_tags__(self) -> SequenceTags:
         inherited = super().__sklearn_tags__()
         # estimator_type stays None: scikit-learn's helpers for classifiers expect y to be one array
@@ -136,7 +139,13 @@ class SequenceLabeler(BaseEstimator):
         """Check and pack sequences for a fitted estimator."""
         check_is_fitted(self)
         tags = self.__sklearn_tags__().input_tags
-        batch = pack(X, n_features=self.n_features_in_, allow_nan=tags.allow_nan, accept_sparse=tags.sparse)
+        batch = pack(
+            X,
+            n_features=self.n_features_in_,
+            allow_nan=tags.allow_nan,
+            accept_sparse=tags.sparse,
+            as_stored=self._reads_stored,
+        )
         _check_feature_names(self, next(iter(X)), reset=False)
         return batch
 

@@ -211,6 +211,8 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
     array(['off', 'on', 'on'], dtype='<U3')
     """
 
+    _reads_stored = True
+
     _parameter_constraints: dict = {
         **LinearChainLabeler._parameter_constraints,
         "C": [Interval(Real, 0, None, closed="neither")],
@@ -315,7 +317,7 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
             raise ValueError(
                 f"solver={self.solver!r} cannot take l1_ratio > 0; use solver='owlqn' or 'auto'."
             )
-        batch = pack(X)
+        batch = pack(X, as_stored=True)
         labels = encode_training_labels(y, batch.offsets)
         weight = read_weights(sample_weight, batch.n_sequences)
         columns = self._edge_columns(batch)
@@ -467,7 +469,7 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
                 random_state = 0 if self.random_state is None else self.random_state
                 start = warm_up(descent, start, n_sequences, _N_FIRST_PASSES, random_state)
             # sparse features may be rare; and not at zero, where curvatures tell little
-            if objective.batch.is_sparse and start.any():
+            if objective.batch.is_sparse and not objective.batch.is_mapped and start.any():
                 objective.precondition(start)
         client = dask_client()
         spread = objective if client is None else ShardedObjective(objective, client)

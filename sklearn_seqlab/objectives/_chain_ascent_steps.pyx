@@ -9,7 +9,7 @@ from libc.math cimport INFINITY, fabs, isfinite, log
 
 from sklearn_seqlab.objectives._sequence_steps cimport (
     Weights, add_row, expect, gather, index_t, lift_moves, pick, score_of_labels, score_sequence, set_priority,
-    squared_sum,
+    squared_sum, value_t,
 )
 
 cdef double TINY = 1e-300
@@ -31,7 +31,7 @@ def sweep(
     double C,                               # IN
     const Py_ssize_t[::1] offsets,          # IN    (n_sequences + 1,)
     const double[::1] weight,               # IN    (n_sequences,)
-    const double[::1] data,                 # IN    CSR values; (0,) if all of them are 1; all values of dense rows
+    const value_t[::1] data,                # IN    CSR values; (0,) if all of them are 1; all values of dense rows
     const index_t[::1] indices,             # IN    (n_stored,), or (0,) of dense rows
     const index_t[::1] indptr,              # IN    (n_total + 1,)
     const Py_ssize_t[::1] codes,            # IN    (n_total,)

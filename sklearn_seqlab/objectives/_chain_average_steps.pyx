@@ -8,8 +8,8 @@ from libc.math cimport INFINITY, fabs, isfinite
 
 from sklearn_seqlab.inference._vector cimport axpy
 from sklearn_seqlab.objectives._sequence_steps cimport (
-    Weights, add_row, expect, gather, index_t, lift_moves, pick, score_of_labels, score_sequence,
-    set_priority, squared_sum,
+    Weights, add_row, expect, gather, index_t, lift_moves, pick, score_of_labels, score_sequence, set_priority,
+    squared_sum, value_t,
 )
 
 cdef double SHRINK = 0.8                    # of an estimate of curvature that held at once
@@ -25,7 +25,7 @@ def sweep(
     double eta,                             # IN    steps in units of what the curvatures suggest
     const Py_ssize_t[::1] offsets,          # IN    (n_sequences + 1,)
     const double[::1] weight,               # IN    (n_sequences,)
-    const double[::1] data,                 # IN    CSR values; (0,) if all of them are 1; all values of dense rows
+    const value_t[::1] data,                # IN    CSR values; (0,) if all of them are 1; all values of dense rows
     const index_t[::1] indices,             # IN    (n_stored,), or (0,) of dense rows
     const index_t[::1] indptr,              # IN    (n_total + 1,)
     const Py_ssize_t[::1] codes,            # IN    (n_total,)
@@ -162,7 +162,7 @@ def sweep(
 
 
 cdef inline double curvature_of(
-    Weights *w, const double[::1] data, const index_t[::1] indices, const index_t[::1] indptr,
+    Weights *w, const value_t[::1] data, const index_t[::1] indices, const index_t[::1] indptr,
     const Py_ssize_t[::1] codes, Py_ssize_t r0, Py_ssize_t n, double weight, double loss, bint has_ends,
     bint has_intercept, double move_unit, double intercept_unit, double guess, bint is_first,
     double[:, ::1] unary, double[:, ::1] transition, double[:, ::1] residual,

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn_seqlab.inference import PackedChains
 from sklearn_seqlab.objectives._chain_scores import ChainCoefficients, assemble_chains
 from sklearn_seqlab.objectives._linear import make_features, typical_sizes
-from sklearn_seqlab.sequences import PackedBatch
+from sklearn_seqlab.sequences import PackedBatch, blocks
 
 __all__ = ["ChainLayout"]
 
@@ -59,7 +59,7 @@ class ChainLayout:
         self.intercept_scaling = intercept_scaling
         self.offsets, self.n_labels = batch.offsets, n_labels
         self.allowed_transitions = allowed_transitions
-        self.features, self._pairs = make_features(batch.values, n_labels, pairs, order), pairs
+        self.features, self._pairs = make_features(batch.values, n_labels, pairs, order, batch.is_mapped), pairs
         self.edge_inputs = None if edge_columns is None else batch.values[:, edge_columns]
         self.n_edge = 0 if edge_columns is None else len(edge_columns)
         self.n_moves = int(allowed_transitions.sum())
@@ -114,7 +114,7 @@ class ChainLayout:
     def squared_features(self, values: Any) -> Any:
         """The layout for the squares of the features."""
         stored = values.data if sparse.issparse(values) else values
-        if np.isin(stored, (0.0, 1.0)).all():
+        if all((block * block == block).all() for block in map(stored.__getitem__, blocks(len(stored)))):
             return self.features
         squares = values.power(2) if sparse.issparse(values) else np.square(values)
         return make_features(squares, self.n_labels, self._pairs, self.order)

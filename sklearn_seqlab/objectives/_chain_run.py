@@ -6,10 +6,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from sklearn_seqlab.objectives._chain_likelihood import ChainLogLikelihood
-from sklearn_seqlab.objectives._linear import RestrictedFeatures, SparseFeatures
-from sklearn_seqlab.sequences import step_costs
+from sklearn_seqlab.objectives._linear import RestrictedFeatures
+from sklearn_seqlab.sequences import blocks, step_costs
 
 __all__ = ["ChainRun"]
 
@@ -88,8 +89,8 @@ def _rows_of(features: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     if isinstance(features, RestrictedFeatures):
         return features.operands
     values = features.values
-    if isinstance(features, SparseFeatures):
-        binary = (values.data == 1).all()
+    if sparse.issparse(values):
+        binary = all((values.data[block] == 1).all() for block in blocks(len(values.data)))
         return values.data[:0] if binary else values.data, values.indices, values.indptr
     n_rows, n_features = values.shape
     starts = np.arange(n_rows + 1, dtype=np.int64) * n_features

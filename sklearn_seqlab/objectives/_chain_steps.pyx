@@ -5,7 +5,7 @@ from libc.math cimport INFINITY, isfinite
 
 from sklearn_seqlab.inference._vector cimport axpy
 from sklearn_seqlab.objectives._sequence_steps cimport (
-    Weights, add_row, expect, index_t, lift_moves, score_of_labels, score_sequence,
+    Weights, add_row, expect, index_t, lift_moves, score_of_labels, score_sequence, value_t,
 )
 
 
@@ -13,7 +13,7 @@ def sweep(
     const Py_ssize_t[::1] order,            # IN    numbers of the sequences, in this order
     const Py_ssize_t[::1] offsets,          # IN    (n_sequences + 1,)
     const double[::1] weight,               # IN    (n_sequences,)
-    const double[::1] data,                 # IN    CSR values; (0,) if all of them are 1; all values of dense rows
+    const value_t[::1] data,                # IN    CSR values; (0,) if all of them are 1; all values of dense rows
     const index_t[::1] indices,             # IN    (n_stored,), or (0,) of dense rows
     const index_t[::1] indptr,              # IN    (n_total + 1,)
     const Py_ssize_t[::1] codes,            # IN    (n_total,), negative where the label is not known

@@ -6,13 +6,17 @@ ctypedef fused index_t:
     int
     long long
 
+ctypedef fused value_t:
+    float
+    double
+
 ctypedef fused weight_index_t:
     int
     long long
 
 
 def add_csr_scores(
-    const double[::1] data,                 # IN    (n_stored,), CSR values of the features
+    const value_t[::1] data,                # IN    (n_stored,), CSR values of the features
     const index_t[::1] indices,             # IN    (n_stored,)
     const index_t[::1] indptr,              # IN    (n_total + 1,)
     const double[::1] weight,               # IN    (n_pairs,), CSR values of the weights

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from sklearn_seqlab.objectives._restricted import add_gradient, add_scores, pair_numbers
-from sklearn_seqlab.sequences import LabelCodes, PackedBatch
+from sklearn_seqlab.sequences import LabelCodes, PackedBatch, blocks, rows_of_csr
 
 __all__ = [
     "DenseFeatures",
@@ -39,15 +39,22 @@ Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
 
 def make_features(
-    values: Any, n_labels: int, pairs: sparse.csr_array | None = None, order: np.ndarray | None = None
+    values: Any,
+    n_labels: int,
+    pairs: sparse.csr_array | None = None,
+    order: np.ndarray | None = None,
+    is_mapped: bool = False,
 ) -> Any:
     """The layout for a batch's values; the stored entries of ``pairs`` (n_features, n_labels) restrict it.
 
-    Coefficients of restricted features stand in an order of the features' own, by default by their frequency.
+    Coefficients of restricted features stand in an order of the features' own, by default by their frequency. Values
+    that lie in files (``is_mapped``) stay there: no copy of them is made for speed.
     """
     if pairs is not None:
-        return RestrictedFeatures(sparse.csr_array(values), pairs, order)
-    return (SparseFeatures if sparse.issparse(values) else DenseFeatures)(values, n_labels)
+        return RestrictedFeatures(sparse.csr_array(values), pairs, order, is_mapped)
+    if sparse.issparse(values):
+        return (MappedFeatures if is_mapped else SparseFeatures)(values, n_labels)
+    return DenseFeatures(values, n_labels)
 
 
 def linear_scores(values: Any, coef: Any, start: int, stop: int) -> np.ndarray:
@@ -55,7 +62,7 @@ def linear_scores(values: Any, coef: Any, start: int, stop: int) -> np.ndarray:
 
     For prediction: no layout is worth its making there. Returns a fresh array (n_rows, n_labels).
     """
-    rows = _csr_rows(values, start, stop) if sparse.issparse(values) else values[start:stop]
+    rows = rows_of_csr(values, start, stop) if sparse.issparse(values) else values[start:stop]
     return np.ascontiguousarray(_densified(rows @ coef))
 
 
@@ -65,15 +72,19 @@ def observed_pairs(batch: PackedBatch, labels: LabelCodes, min_count: int) -> sp
     A step whose label is hidden counts for every label that it may have, unless nothing is known of its
     whole sequence.
     """
-    present = sparse.csr_array(batch.values, copy=True)
-    present.data = (present.data != 0).astype(np.float64)
-    rows = np.flatnonzero(np.repeat(labels.is_informative(), batch.lengths))
-    known = rows[labels.codes[rows] >= 0]
-    hidden = rows[labels.codes[rows] < 0]
-    step, allowed = np.nonzero(labels.allowed()[hidden])
-    row, column = np.concatenate([known, hidden[step]]), np.concatenate([labels.codes[known], allowed])
-    carries = sparse.csr_array((np.ones(len(row)), (row, column)), shape=(batch.n_total, labels.n_labels))
-    counts = sparse.csr_array(present.T @ carries)
+    informative = np.repeat(labels.is_informative(), batch.lengths)
+    counts = sparse.csr_array((batch.n_features, labels.n_labels))
+    for block in blocks(batch.n_total, _ROWS_AT_ONCE):
+        rows = np.arange(batch.n_total)[block][informative[block]]
+        known, hidden = rows[labels.codes[rows] >= 0], rows[labels.codes[rows] < 0]
+        step, allowed = np.nonzero(labels.allowed(block.start, min(block.stop, batch.n_total))[hidden - block.start])
+        row, column = np.concatenate([known, hidden[step]]), np.concatenate([labels.codes[known], allowed])
+        values = batch.values[block]
+        present = sparse.csr_array(values != 0, dtype=np.float64)
+        shape = (present.shape[0], labels.n_labels)
+        carries = sparse.csr_array((np.ones(len(row)), (row - block.start, column)), shape=shape)
+        counts = counts + sparse.csr_array(present.T @ carries)
+    counts = sparse.csr_array(counts)
     counts.sort_indices()
     counts.data[counts.data < min_count] = 0.0
     counts.eliminate_zeros()
@@ -90,20 +101,23 @@ def typical_sizes(values: Any) -> np.ndarray:
     """Root mean square of the nonzero values of each column; 1 for a column of zeros."""
     n_features = values.shape[1]
     squares, count, largest = np.zeros(n_features), np.zeros(n_features), np.zeros(n_features)
-    blocks = [slice(a, a + _ROWS_AT_ONCE) for a in range(0, values.shape[0], _ROWS_AT_ONCE)]
     # divided by the largest value first: squares of 1e200 or of 1e-200 would leave the double range
     if sparse.issparse(values):
-        np.maximum.at(largest, values.indices, np.abs(values.data))
+        entries = list(blocks(values.indptr[-1]))
+        for block in entries:
+            np.maximum.at(largest, values.indices[block], np.abs(values.data[block]))
         unit = np.where(largest > 0, largest, 1.0)
-        count = np.bincount(values.indices[values.data != 0], minlength=n_features)
-        ratio = values.data / unit[values.indices]
-        squares = np.bincount(values.indices, weights=ratio**2, minlength=n_features)
+        for block in entries:
+            columns, ratio = values.indices[block], values.data[block] / unit[values.indices[block]]
+            count += np.bincount(columns, weights=values.data[block] != 0, minlength=n_features)
+            squares += np.bincount(columns, weights=ratio**2, minlength=n_features)
     else:
-        for block in blocks:
+        rows = list(blocks(values.shape[0], _ROWS_AT_ONCE))
+        for block in rows:
             np.maximum(largest, np.abs(values[block]).max(axis=0), out=largest)
             count += np.count_nonzero(values[block], axis=0)
         unit = np.where(largest > 0, largest, 1.0)
-        for block in blocks:
+        for block in rows:
             squares += np.square(values[block] / unit).sum(axis=0)
     return np.where(largest > 0, unit * np.sqrt(squares / np.maximum(count, 1)), 1.0)
 
@@ -196,7 +210,7 @@ class SparseFeatures(DenseFeatures):
         return sparse.csr_array(self.values.T)
 
     def scores(self, weights: Any, start: int, stop: int) -> np.ndarray:
-        return _csr_rows(self.values, start, stop) @ weights
+        return rows_of_csr(self.values, start, stop) @ weights
 
     def gradient(self, residual: np.ndarray, run: Runner) -> np.ndarray:
         # cut by features: every entry of the gradient is the work of one thread, and no copies are added
@@ -204,8 +218,22 @@ class SparseFeatures(DenseFeatures):
         shares = [stop for _, stop in _pieces(n_stored, n_stored)][:-1]
         edges = [0, *np.searchsorted(self.transposed.indptr, shares), self.shape[0]]
         pieces = [(a, b) for a, b in pairwise(edges) if b > a]
-        parts = run(lambda piece: _csr_rows(self.transposed, *piece) @ residual, pieces)
+        parts = run(lambda piece: rows_of_csr(self.transposed, *piece) @ residual, pieces)
         return np.concatenate(parts).ravel()
+
+
+class MappedFeatures(DenseFeatures):
+    """Weights (n_features, n_labels) on CSR rows that lie in files: read in their order, never copied."""
+
+    def scores(self, weights: Any, start: int, stop: int) -> np.ndarray:
+        return rows_of_csr(self.values, start, stop) @ weights
+
+    def add_rows(self, residual: np.ndarray, start: int, total: Any) -> None:
+        nothing = np.zeros(1, dtype=np.intc)
+        values = self.values
+        add_gradient(
+            values.data, values.indices, values.indptr, residual, nothing, nothing[:0], 0, start, total, np.empty(0)
+        )
 
 
 class RestrictedFeatures(DenseFeatures):
@@ -218,6 +246,8 @@ class RestrictedFeatures(DenseFeatures):
         Its stored entries are the pairs that have a weight.
     order : ndarray of shape (n_features,), default=None
         Of the coefficients, that of other rows with the same pairs; None for that of these rows.
+    is_mapped : bool, default=False
+        Whether the rows lie in files; they are then read as they are, and no feature is hot or single.
 
     Notes
     -----
@@ -227,22 +257,34 @@ class RestrictedFeatures(DenseFeatures):
     that order.
     """
 
-    def __init__(self, values: sparse.csr_array, pairs: sparse.csr_array, order: np.ndarray | None = None):
+    def __init__(
+        self,
+        values: sparse.csr_array,
+        pairs: sparse.csr_array,
+        order: np.ndarray | None = None,
+        is_mapped: bool = False,
+    ):
         self.shape = pairs.shape
         n_pairs = np.diff(pairs.indptr)
         hot = (n_pairs > 1) & (5 * n_pairs >= self.shape[1])
         single = ~hot & (n_pairs == 1)
-        if order is None:
-            order = np.lexsort((-np.bincount(values.indices, minlength=self.shape[0]), single, ~hot))
-        self.order = order
-        rank = np.empty(self.shape[0], dtype=values.indices.dtype)
-        rank[self.order] = np.arange(self.shape[0])
-        parts = values.data.copy(), rank[values.indices], values.indptr
-        ranked = sparse.csr_array(parts, shape=values.shape)
-        ranked.sort_indices()
-        binary = (ranked.data == 1).all()
-        self.operands = ranked.data[:0] if binary else ranked.data, ranked.indices, ranked.indptr
-        self.n_stored = ranked.nnz
+        binary = all((values.data[block] == 1).all() for block in blocks(values.indptr[-1]))
+        if is_mapped:
+            hot[:], single[:], self.order = False, False, np.arange(self.shape[0])
+            data, indices, indptr = values.data, values.indices, values.indptr
+        else:
+            if order is None:
+                order = np.lexsort((-np.bincount(values.indices, minlength=self.shape[0]), single, ~hot))
+            self.order = order
+            rank = np.empty(self.shape[0], dtype=values.indices.dtype)
+            rank[self.order] = np.arange(self.shape[0])
+            # values of one need no sorting: a byte each stands in for them
+            data = np.empty(len(values.data), dtype=np.int8) if binary else values.data.copy()
+            ranked = sparse.csr_array((data, rank[values.indices], values.indptr), shape=values.shape)
+            ranked.sort_indices()
+            data, indices, indptr = ranked.data, ranked.indices, ranked.indptr
+        self.operands = values.data[:0] if binary else data, indices, indptr
+        self.is_binary, self.n_stored = binary, int(indptr[-1])
         weights = sparse.csr_array(pairs[self.order])
         weights.sort_indices()
         self.n_coef = weights.nnz
@@ -305,13 +347,6 @@ def _pieces(n_rows: int, n_stored: int) -> list[tuple[int, int]]:
     """Runs of rows to work on one by one; a cut that depends on the data alone."""
     n_pieces = min(max(1, n_stored // _PIECE_SIZE), _N_PIECES, max(1, n_rows))
     return list(pairwise(np.linspace(0, n_rows, n_pieces + 1).astype(int).tolist()))
-
-
-def _csr_rows(matrix: sparse.csr_array, start: int, stop: int) -> sparse.csr_array:
-    """Rows of a CSR matrix that share its memory; slicing would copy them."""
-    first, last = matrix.indptr[start], matrix.indptr[stop]
-    parts = matrix.data[first:last], matrix.indices[first:last], matrix.indptr[start : stop + 1] - first
-    return sparse.csr_array(parts, shape=(stop - start, matrix.shape[1]))
 
 
 def _densified(matrix: Any) -> np.ndarray:

@@ -13,13 +13,17 @@ ctypedef fused index_t:
     int
     long long
 
+ctypedef fused value_t:
+    float
+    double
+
 # Hot features of a step that are added in one go.
 cdef enum:
     N_AT_ONCE = 64
 
 
 def add_scores(
-    const double[::1] data,                 # IN    (n_stored,), CSR values, or (0,) if all of them are 1
+    const value_t[::1] data,                # IN    (n_stored,), CSR values, or (0,) if all of them are 1
     const index_t[::1] indices,             # IN    (n_stored,), sorted within a row
     const index_t[::1] indptr,              # IN    (n_total + 1,)
     const double[:, ::1] hot_weight,        # IN    (n_hot, n_labels)
@@ -39,6 +43,7 @@ def add_scores(
     cdef double *row
     cdef const double *hot = &hot_weight[0, 0] if n_hot else NULL
     cdef const double *found[N_AT_ONCE]
+    cdef double size[N_AT_ONCE]
     with nogil:
         for t in range(n_rows):
             row = &scores[t, 0]
@@ -53,8 +58,9 @@ def add_scores(
                 n_found = 0
                 while n_found < N_AT_ONCE and entry + n_found < stop and indices[entry + n_found] < n_hot:
                     found[n_found] = hot + indices[entry + n_found] * n_labels
+                    size[n_found] = 1.0 if binary else data[entry + n_found]
                     n_found += 1
-                add_rows(row, found, NULL if binary else &data[entry], n_found, n_labels)
+                add_rows(row, found, NULL if binary else size, n_found, n_labels)
                 entry += n_found
             while entry < stop and indices[entry] < first_single:
                 if not binary:
@@ -70,7 +76,7 @@ def add_scores(
 
 
 def add_gradient(
-    const double[::1] data,                 # IN    (n_stored,), CSR values, or (0,) if all of them are 1
+    const value_t[::1] data,                # IN    (n_stored,), CSR values, or (0,) if all of them are 1
     const index_t[::1] indices,             # IN    (n_stored,), sorted within a row
     const index_t[::1] indptr,              # IN    (n_total + 1,)
     const double[:, ::1] residual,          # IN    (n_rows, n_labels)
@@ -90,6 +96,7 @@ def add_gradient(
     cdef const double *row
     cdef double *hot = &hot_gradient[0, 0] if n_hot else NULL
     cdef double *found[N_AT_ONCE]
+    cdef double size[N_AT_ONCE]
     with nogil:
         for t in range(n_rows):
             row = &residual[t, 0]
@@ -104,8 +111,9 @@ def add_gradient(
                 n_found = 0
                 while n_found < N_AT_ONCE and entry + n_found < stop and indices[entry + n_found] < n_hot:
                     found[n_found] = hot + indices[entry + n_found] * n_labels
+                    size[n_found] = 1.0 if binary else data[entry + n_found]
                     n_found += 1
-                add_to_rows(found, NULL if binary else &data[entry], n_found, row, n_labels)
+                add_to_rows(found, NULL if binary else size, n_found, row, n_labels)
                 entry += n_found
             while entry < stop and indices[entry] < first_single:
                 if not binary:

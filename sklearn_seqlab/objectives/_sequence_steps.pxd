@@ -15,6 +15,10 @@ ctypedef fused index_t:
     int
     long long
 
+ctypedef fused value_t:
+    float
+    double
+
 
 cdef struct Weights:
     Py_ssize_t n_labels
@@ -63,7 +67,7 @@ cdef inline void add_row(
 
 
 cdef inline void score_sequence(
-    const Weights *w, const double[::1] data, const index_t[::1] indices, const index_t[::1] indptr, Py_ssize_t r0,
+    const Weights *w, const value_t[::1] data, const index_t[::1] indices, const index_t[::1] indptr, Py_ssize_t r0,
     Py_ssize_t n_steps, const double[::1] start, const double[::1] end, const double[::1] intercept,
     double[:, ::1] unary,
 ) noexcept nogil:
@@ -104,7 +108,7 @@ cdef inline double score_of_labels(
 
 
 cdef inline Py_ssize_t gather(
-    const Weights *w, const double[::1] data, const index_t[::1] indices, const index_t[::1] indptr, Py_ssize_t r0,
+    const Weights *w, const value_t[::1] data, const index_t[::1] indices, const index_t[::1] indptr, Py_ssize_t r0,
     Py_ssize_t n_steps, const double[:, ::1] rows, Py_ssize_t *place, Py_ssize_t *touched, double *sums,
 ) noexcept nogil:
     """Products of the features with ``rows`` (n_steps, n_labels), summed over steps; how many features there are.

@@ -1,6 +1,6 @@
 """Stage 1: lists of sequences in, packed batches and codes of labels and levels out; segments, tag schemes."""
 
-from sklearn_seqlab.sequences._batch import PackedBatch, as_csr, pack, unpack
+from sklearn_seqlab.sequences._batch import PackedBatch, as_csr, blocks, pack, rows_of_csr, unpack
 from sklearn_seqlab.sequences._binary import check_binary
 from sklearn_seqlab.sequences._bio import bio_to_segments, segments_to_bio
 from sklearn_seqlab.sequences._label_pairs import (
@@ -34,6 +34,7 @@ from sklearn_seqlab.sequences._segments import (
     segments_of,
     segments_to_labels,
 )
+from sklearn_seqlab.sequences._stored import StoredSequences, write_sequences
 from sklearn_seqlab.sequences._weights import class_weights, class_weights_of_steps, read_weights
 from sklearn_seqlab.sequences._window import window_rows
 
@@ -45,8 +46,10 @@ __all__ = [
     "LevelCodes",
     "PackedBatch",
     "PackedSegments",
+    "StoredSequences",
     "as_csr",
     "bio_to_segments",
+    "blocks",
     "check_binary",
     "check_label_names",
     "class_weights",
@@ -66,6 +69,7 @@ __all__ = [
     "read_cost",
     "read_forms",
     "read_weights",
+    "rows_of_csr",
     "segments_of",
     "segments_to_bio",
     "segments_to_labels",
@@ -75,4 +79,5 @@ __all__ = [
     "step_costs",
     "unpack",
     "window_rows",
+    "write_sequences",
 ]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-__all__ = ["PackedBatch", "pack"]
+__all__ = ["PackedBatch", "as_csr", "as_matrix", "blocks", "check_finite", "pack", "rows_of_csr", "unpack"]
+
+# Values looked at in one go, so that what is made of them for a moment stays small.
+_BLOCK_SIZE = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,17 +21,20 @@ class PackedBatch:
 
     Attributes
     ----------
-    values : ndarray or csr_array of shape (n_total, n_features), dtype=float64
+    values : ndarray or csr_array of shape (n_total, n_features), dtype=float64 or float32
         The rows of all sequences; dense values are C-contiguous.
     offsets : ndarray of shape (n_sequences + 1,), dtype=intp
         Sequence ``s`` occupies rows ``offsets[s]:offsets[s + 1]``, as in ``indptr`` of a CSR matrix.
     feature_names : ndarray of shape (n_features,), dtype=object, or None
         Column names, where every sequence was a data frame.
+    is_mapped : bool
+        Whether the values lie in files: what needs all of them should look at them block by block.
     """
 
     values: Any
     offsets: np.ndarray
     feature_names: np.ndarray | None = None
+    is_mapped: bool = False
 
     @property
     def n_sequences(self) -> int:
@@ -67,6 +73,18 @@ def rows_of(offsets: np.ndarray, sequences: np.ndarray) -> np.ndarray:
     return np.repeat(offsets[:-1][sequences], lengths) + within
 
 
+def rows_of_csr(matrix: sparse.csr_array, start: int, stop: int) -> sparse.csr_array:
+    """Rows of a CSR matrix that share its memory; slicing would copy them."""
+    first, last = matrix.indptr[start], matrix.indptr[stop]
+    parts = matrix.data[first:last], matrix.indices[first:last], matrix.indptr[start : stop + 1] - first
+    return sparse.csr_array(parts, shape=(stop - start, matrix.shape[1]))
+
+
+def blocks(n: int, size: int = _BLOCK_SIZE) -> Iterator[slice]:
+    """Slices that cover ``range(n)``."""
+    return (slice(start, start + size) for start in range(0, n, size))
+
+
 def unpack(rows: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """Cut packed rows at ``offsets``; always a 1-D object array, also when all lengths are equal."""
     parts = np.empty(len(offsets) - 1, dtype=object)
@@ -82,6 +100,7 @@ def pack(
     n_features: int | None = None,
     allow_nan: bool = False,
     accept_sparse: bool = True,
+    as_stored: bool = False,
     name: str = "X",
 ) -> PackedBatch:
     """Check a list of sequences and lay it end to end.
@@ -97,13 +116,15 @@ def pack(
         Whether NaN stands for a value that was not observed (infinity is refused all the same).
     accept_sparse : bool, default=True
         Whether sparse sequences are welcome.
+    as_stored : bool, default=False
+        Whether 32-bit values may stay so, if all sequences have them, and those of ``StoredSequences`` in their files.
     name : str, default="X"
         What messages call the argument.
 
     Returns
     -------
     batch : PackedBatch
-        A copy: it never shares memory with ``X``.
+        A copy: it never shares memory with ``X``, unless that lies in files.
 
     Raises
     ------
@@ -115,15 +136,19 @@ def pack(
     Time and memory are linear in the size of ``X``.
     """
     wish = f"(n_timesteps, n_features) per sequence; wrap a single one as [{name}]"
-    items = as_items(X, name=name, wish=wish)
-    batch = _pack_alike(items, n_features, accept_sparse)
-    if batch is not None:
-        _check_finite(batch, allow_nan, name)
+    if as_stored and hasattr(X, "packed") and n_features in (None, X.n_features):
+        batch = X.packed()
+        check_finite(batch, allow_nan, name)
         return batch
+    items = as_items(X, name=name, wish=wish)
+    alike = _pack_alike(items, n_features, accept_sparse, as_stored)
+    if alike is not None:
+        check_finite(alike, allow_nan, name)
+        return alike
     matrices, names = [], []
     for s, item in enumerate(items):
         label = f"{name}[{s}]"
-        matrices.append(_as_matrix(item, label, accept_sparse))
+        matrices.append(as_matrix(item, label, accept_sparse, as_stored))
         names.append(_column_names(item, label))
         expected = matrices[0].shape[1] if n_features is None else n_features
         if matrices[s].shape[1] != expected:
@@ -136,12 +161,14 @@ def pack(
     np.cumsum([matrix.shape[0] for matrix in matrices], out=offsets[1:])
     stack = _stack_sparse if any(sparse.issparse(matrix) for matrix in matrices) else _stack_dense
     batch = PackedBatch(stack(matrices), offsets, feature_names)
-    _check_finite(batch, allow_nan, name)
+    check_finite(batch, allow_nan, name)
     return batch
 
 
-def _pack_alike(items: list[Any], n_features: int | None, accept_sparse: bool) -> PackedBatch | None:
-    """The batch of matrices that are all CSR or all dense, of float64, checked together; not yet whether finite.
+def _pack_alike(
+    items: list[Any], n_features: int | None, accept_sparse: bool, as_stored: bool
+) -> PackedBatch | None:
+    """The batch of matrices that are all CSR or all dense, of one float type, checked together; not yet whether finite.
 
     None where anything is unusual or wrong: to check them one by one finds out what.
     """
@@ -150,7 +177,8 @@ def _pack_alike(items: list[Any], n_features: int | None, accept_sparse: bool) -
     if not (kinds == {np.ndarray} or (is_sparse and accept_sparse)):
         return None
     parts = [item.data for item in items] if is_sparse else items
-    if any(type(part) is not np.ndarray or part.dtype != np.float64 for part in parts):
+    wanted = parts[0].dtype if as_stored and parts[0].dtype == np.float32 else np.dtype(np.float64)
+    if any(type(part) is not np.ndarray or part.dtype != wanted for part in parts):
         return None
     shapes = [item.shape for item in items]
     if set(map(len, shapes)) != {2} or len({n_columns for _, n_columns in shapes}) != 1:
@@ -219,15 +247,15 @@ def as_items(collection: Any, *, name: str, wish: str) -> list[Any]:
     return items
 
 
-def _as_matrix(item: Any, label: str, accept_sparse: bool) -> Any:
-    """One sequence as a 2-D float64 array or CSR, sharing memory where it can."""
+def as_matrix(item: Any, label: str, accept_sparse: bool, as_stored: bool = False) -> Any:
+    """One sequence as a 2-D float64 array or CSR, sharing memory where it can; float32 may stay ``as_stored``."""
     if sparse.issparse(item):
         if not accept_sparse:
             raise TypeError(f"{label} is sparse, but dense data is required; use {label}.toarray().")
         if item.ndim != 2:
             raise ValueError(_shape_message(item.shape, label))
         matrix = as_csr(item, label)
-        values = _as_real(matrix.data, label)
+        values = _as_real(matrix.data, label, as_stored)
         matrix = sparse.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape)
     else:
         if isinstance(item, str | bytes | dict | set | frozenset):
@@ -241,7 +269,7 @@ def _as_matrix(item: Any, label: str, accept_sparse: bool) -> Any:
             raise ValueError(f"{label} is not a rectangular array: {error}") from error
         if matrix.ndim != 2:
             raise ValueError(_shape_message(matrix.shape, label))
-        matrix = _as_real(matrix, label)
+        matrix = _as_real(matrix, label, as_stored)
     if matrix.shape[0] == 0:
         raise ValueError(f"{label} has 0 time steps (shape {matrix.shape}); at least one is needed.")
     if matrix.shape[1] == 0:
@@ -295,9 +323,11 @@ def _shape_message(shape: tuple[int, ...], label: str) -> str:
     return f"{label} has {len(shape)} dimension(s) {shape}; expected shape (n_timesteps, n_features).{cure}"
 
 
-def _as_real(values: np.ndarray, label: str) -> np.ndarray:
+def _as_real(values: np.ndarray, label: str, as_stored: bool) -> np.ndarray:
     if values.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {label} has dtype {values.dtype}.")
+    if as_stored and values.dtype == np.float32:
+        return values.astype(np.float32, copy=False)  # in the byte order of the machine
     if values.dtype.kind in "biuf":
         with np.errstate(over="ignore"):  # a long double beyond the double range becomes inf, refused below
             return values.astype(np.float64, copy=False)
@@ -353,7 +383,7 @@ def _common_names(names: list[np.ndarray | None], name: str) -> np.ndarray | Non
 
 def _stack_dense(matrices: list[np.ndarray]) -> np.ndarray:
     n_total = sum(matrix.shape[0] for matrix in matrices)
-    values = np.empty((n_total, matrices[0].shape[1]))
+    values = np.empty((n_total, matrices[0].shape[1]), dtype=np.result_type(*{m.dtype for m in matrices}))
     return np.concatenate(matrices, axis=0, out=values)
 
 
@@ -376,22 +406,26 @@ def _stack_sparse(matrices: list[Any]) -> sparse.csr_array:
     return stacked
 
 
-def _check_finite(batch: PackedBatch, allow_nan: bool, name: str) -> None:
+def check_finite(batch: PackedBatch, allow_nan: bool, name: str, first: int = 0) -> None:
+    """Raise for the first value that is infinite, or NaN, naming its sequence, the batch's being ``first``, ..."""
     data = batch.values.data if batch.is_sparse else batch.values
     is_bad: Callable[[np.ndarray], np.ndarray] = np.isinf if allow_nan else lambda a: ~np.isfinite(a)
-    if data.size == 0 or not is_bad(data).any():
+    size = _BLOCK_SIZE if batch.is_sparse else max(1, _BLOCK_SIZE // batch.n_features)
+    block = next((b for b in blocks(len(data), size) if is_bad(data[b]).any()), None)
+    if block is None:
         return
+    at = np.argwhere(is_bad(data[block]))[0]
+    at[0] += block.start
+    value = data[tuple(at)]
     if batch.is_sparse:
-        entry = int(np.flatnonzero(is_bad(data))[0])
-        row = int(np.searchsorted(batch.values.indptr, entry, side="right")) - 1
-        column, value = int(batch.values.indices[entry]), data[entry]
+        row = int(np.searchsorted(batch.values.indptr, at[0], side="right")) - 1
+        column = int(batch.values.indices[at[0]])
     else:
-        row, column = (int(i) for i in np.argwhere(is_bad(data))[0])
-        value = data[row, column]
+        row, column = at.tolist()
     s = int(np.searchsorted(batch.offsets, row, side="right")) - 1
     title = "" if batch.feature_names is None else f" ({batch.feature_names[column]!r})"
     what = "NaN" if np.isnan(value) else "infinity"
     raise ValueError(
-        f"{name}[{s}] contains {what} at time step {row - batch.offsets[s]}, column {column}{title}; "
+        f"{name}[{first + s}] contains {what} at time step {row - batch.offsets[s]}, column {column}{title}; "
         f"expected finite numbers."
     )
