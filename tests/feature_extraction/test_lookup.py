@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
+from sklearn_seqlab.feature_extraction._lookup import NameTable
 
 from sklearn_seqlab.feature_extraction import SequenceDictVectorizer
 from sklearn_seqlab.feature_extraction._dict import name_value_pairs
-from sklearn_seqlab.feature_extraction._lookup import NameTable
 
 
 class Text(str):
