@@ -40,6 +40,9 @@ _MANY_WEIGHTS = 1_000_000
 # L-BFGS holds ten pairs of vectors and a few more.
 _VECTORS_IN_TRAINING, _LARGE_GIB = 26, 2.0
 
+# With so many times as many weights as stored values of a batch, weights are picked rather than transposed.
+_FEW = 16
+
 ChainSource = Callable[[int, int], PackedChains]
 
 
@@ -195,23 +198,44 @@ class LinearChainLabeler(ChainLabeler, metaclass=ABCMeta):
                 f"classes_ has {len(self.classes_)} labels, but there are coefficients for {len(parts.transition)}."
             )
         edge_inputs = batch.values[:, columns] if len(columns) else None
-        by_feature, weights = parts.node.T, ()
-        if sparse.issparse(parts.node):
-            by_feature = sparse.csr_array(by_feature)
-            weights = by_feature.data.astype(np.float64, copy=False), by_feature.indices, by_feature.indptr
+        score = self._score_source(batch, parts.node)
 
         def chains(first: int, last: int) -> PackedChains:
             start, stop = int(batch.offsets[first]), int(batch.offsets[last])
-            if batch.is_sparse and sparse.issparse(by_feature):
-                unary = np.zeros((stop - start, len(self.classes_)))
-                values = batch.values
-                add_csr_scores(values.data, values.indices, values.indptr, *weights, start, unary)
-            else:
-                unary = linear_scores(batch.values, by_feature, start, stop)
+            unary = score(start, stop)
             inputs = None if edge_inputs is None else edge_inputs[start:stop]
             return assemble_chains(unary, inputs, parts, batch.offsets[first : last + 1] - start, first)
 
         return chains
+
+    @staticmethod
+    def _score_source(batch: PackedBatch, node: Any) -> Callable[[int, int], np.ndarray]:
+        """What gives the products of rows ``start:stop`` with ``node`` (n_labels, n_features)."""
+        values = batch.values
+        if not (batch.is_sparse and sparse.issparse(node)):
+            by_feature = sparse.csr_array(node.T) if sparse.issparse(node) else node.T
+            return lambda start, stop: linear_scores(values, by_feature, start, stop)
+        node, columns = sparse.csr_array(node), values.indices
+        if _FEW * values.nnz < node.nnz:  # a few sequences: the weights of their features alone
+            used, columns = np.unique(columns, return_inverse=True)
+            is_used = np.zeros(node.shape[1], dtype=bool)
+            is_used[used] = True
+            kept = np.flatnonzero(is_used[node.indices])
+            label = np.searchsorted(node.indptr, kept, side="right") - 1
+            place = np.searchsorted(used, node.indices[kept]), label
+            by_feature = sparse.csr_array((node.data[kept], place), shape=(len(used), len(node.indptr) - 1))
+            columns = columns.astype(values.indices.dtype)
+        else:
+            by_feature = sparse.csr_array(node.T)
+        by_feature.sum_duplicates()
+        weights = by_feature.data.astype(np.float64, copy=False), by_feature.indices, by_feature.indptr
+
+        def scores(start: int, stop: int) -> np.ndarray:
+            out = np.zeros((stop - start, node.shape[0]))
+            add_csr_scores(values.data, columns, values.indptr, *weights, start, out)
+            return out
+
+        return scores
 
     def _coefficients(self) -> ChainCoefficients:
         return ChainCoefficients(

@@ -17,7 +17,7 @@ from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_ITEM, PyTuple_GET_SIZ
 from libc.math cimport isfinite
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcmp, memcpy, memmove
 
 import numpy as np
 
@@ -431,14 +431,9 @@ def tidy_rows(
                 if i > start and columns[i - 1] == column:
                     values[i - 1] += value
                     continue
-                shift(&columns[0], &values[0], i, stop)
+                memmove(&columns[i] + 1, &columns[i], (stop - i) * sizeof(int32_t))
+                memmove(&values[i] + 1, &values[i], (stop - i) * sizeof(double))
                 columns[i], values[i] = column, value
                 stop += 1
             indptr[t + 1] = <int32_t>stop
     return stop
-
-
-cdef inline void shift(int32_t *columns, double *values, Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
-    cdef Py_ssize_t k
-    for k in range(stop, first, -1):
-        columns[k], values[k] = columns[k - 1], values[k - 1]

@@ -63,7 +63,9 @@ class AttributeVectorizer(ABC, TransformerMixin, BaseEstimator, auto_wrap_output
     """
 
     _acts_on_sequences = True
-    _reads_names = False  # whether steps are dicts or lists of names, joined by a plan that is their separator
+    _reads_names = (
+        False  # whether steps are dicts or lists of names, joined by a plan that is their separator
+    )
     sort = True  # a parameter of some subclasses
 
     def fit(self, X, y=None):
@@ -97,7 +99,8 @@ class AttributeVectorizer(ABC, TransformerMixin, BaseEstimator, auto_wrap_output
         -------
         matrices : list of csr_matrix of shape (n_timesteps, n_features)
         """
-        return csr_per_sequence(*self._learn(X), len(self.vocabulary_))
+        columns, values, ends, offsets = self._learn(X)
+        return csr_per_sequence(columns, values, ends, offsets, len(self.vocabulary_))
 
     def transform(self, X) -> list[csr_matrix]:
         """Matrices of sequences; attributes unseen in `fit` are left out.

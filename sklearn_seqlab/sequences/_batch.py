@@ -222,7 +222,9 @@ def _join_csr(items: list[Any], rows: np.ndarray, offsets: np.ndarray) -> sparse
         return None
     joined = np.zeros(offsets[-1] + 1, dtype=np.int32)
     joined[1:] = np.delete(ends, first) + np.repeat(starts[:-1], rows)
-    stacked = sparse.csr_array((np.concatenate(data), columns, joined), shape=(offsets[-1], items[0].shape[1]))
+    stacked = sparse.csr_array(
+        (np.concatenate(data), columns, joined), shape=(offsets[-1], items[0].shape[1])
+    )
     stacked.sum_duplicates()
     return stacked
 

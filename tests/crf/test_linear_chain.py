@@ -608,3 +608,19 @@ def test_held_out_shares_follow_sparse_and_weighted_data(rng):
     assert model.validation_loss_.min() == pytest.approx(np.average(loss, weights=weight[held_out]))
     with pytest.raises(ValueError, match="needs at least 2 sequences"):
         LinearChainCRF(validation_fraction=0.5).fit(X[:1], y[:1])
+
+
+def test_sparse_scores_are_products_for_many_and_for_few_sequences(rng):
+    node = sparse.random(5, 400, density=0.3, format="csr", random_state=0)
+    node.data[:7] = 0.0
+    dense = node.toarray()
+    dense[:, 3] = rng.normal(size=5)  # a weight for every label
+    node = sparse.csr_array(dense)
+    rows = sparse.csr_array(sparse.random(300, 400, density=0.1, format="csr", random_state=1))
+    rows.indices[:1] = 3
+    for X in ([rows], [rows[:1]], [sparse.csr_array((2, 400))]):
+        batch = pack(X)
+        score = LinearChainCRF._score_source(batch, node)
+        n = batch.n_total
+        for start, stop in ((0, n), (n // 2, n), (0, 0)):
+            assert_array_equal(score(start, stop), (batch.values[start:stop] @ node.T).toarray())

@@ -264,3 +264,51 @@ def test_a_corrupt_sparse_matrix_is_an_error_not_a_crash(kinds, changes, place):
 def test_weights_by_step_are_refused():
     with pytest.raises(ValueError, match="lists of different lengths; expected 2 numbers, one per sequence"):
         read_weights([[1.0, 2.0], [1.0]], 2)
+
+
+def spoilt(kind, change):
+    x = kind(sparse.csr_matrix(np.array([[0.0, 1, 2], [3, 0, 0]])))
+    change(x)
+    return x
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x.indptr.__setitem__(0, 1),
+        lambda x: x.indptr.__setitem__(1, 9),
+        lambda x: x.indptr.__setitem__(1, -1),
+        lambda x: x.indptr.__setitem__(2, 4),
+        lambda x: x.indices.__setitem__(0, 3),
+        lambda x: x.indices.__setitem__(0, -1),
+        lambda x: setattr(x, "data", x.data[:2]),
+        lambda x: setattr(x, "indices", x.indices[:2]),
+        lambda x: setattr(x, "indptr", x.indptr[:2]),
+    ],
+)
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_one_bad_matrix_among_good_ones_is_named(change, kind, place):
+    X = [sparse.csr_array(np.eye(3)) for _ in range(3)]
+    X[place] = spoilt(kind, change)
+    with pytest.raises(ValueError, match=rf"X\[{place}\] is no valid sparse matrix"):
+        pack(X)
+
+
+def test_csr_together_is_what_they_are_one_by_one(rng):
+    dense = [rng.integers(0, 3, size=(rng.integers(1, 6), 5)).astype(float) for _ in range(20)]
+    alike = [sparse.csr_array(x) for x in dense]
+    for x in alike:
+        for array in (x.data, x.indices, x.indptr):
+            array.flags.writeable = False
+    mixed = [alike[0].astype(np.float32), *alike[1:]]
+    for X in (alike, mixed, [sparse.csr_matrix(x) for x in dense]):
+        batch = pack(X)
+        assert_array_equal(batch.values.toarray(), np.concatenate(dense))
+        assert batch.values.indices.dtype == np.int32 and batch.values.has_canonical_format
+        assert batch.offsets.dtype == np.intp
+        assert not np.shares_memory(batch.values.data, X[0].data)
+    unsorted = sparse.csr_array((np.ones(3), np.array([2, 0, 2]), np.array([0, 3])), shape=(1, 5))
+    batch = pack([unsorted, alike[0]])
+    assert_array_equal(batch.values.toarray()[0], [1, 0, 2, 0, 0])
+    assert_array_equal(unsorted.indices, [2, 0, 2])
