@@ -40,7 +40,7 @@ _MANY_WEIGHTS = 1_000_000
 # L-BFGS holds ten pairs of vectors and a few more.
 _VECTORS_IN_TRAINING, _LARGE_GIB = 26, 2.0
 
-# With so many times as many weights as stored values of a batch, weights are picked rather than transposed.
+# With so many times as many weights as stored values of a batch, those of its features are picked.
 _FEW = 16
 
 ChainSource = Callable[[int, int], PackedChains]
@@ -215,19 +215,13 @@ class LinearChainLabeler(ChainLabeler, metaclass=ABCMeta):
         if not (batch.is_sparse and sparse.issparse(node)):
             by_feature = sparse.csr_array(node.T) if sparse.issparse(node) else node.T
             return lambda start, stop: linear_scores(values, by_feature, start, stop)
-        node, columns = sparse.csr_array(node), values.indices
+        by_feature, columns = sparse.csr_array(node.T), values.indices  # shares the memory of CSC weights
         if _FEW * values.nnz < node.nnz:  # a few sequences: the weights of their features alone
             used, columns = np.unique(columns, return_inverse=True)
-            is_used = np.zeros(node.shape[1], dtype=bool)
-            is_used[used] = True
-            kept = np.flatnonzero(is_used[node.indices])
-            label = np.searchsorted(node.indptr, kept, side="right") - 1
-            place = np.searchsorted(used, node.indices[kept]), label
-            by_feature = sparse.csr_array((node.data[kept], place), shape=(len(used), len(node.indptr) - 1))
-            columns = columns.astype(values.indices.dtype)
-        else:
-            by_feature = sparse.csr_array(node.T)
-        by_feature.sum_duplicates()
+            by_feature, columns = by_feature[used], columns.astype(values.indices.dtype)
+        if not by_feature.has_canonical_format:
+            by_feature = by_feature.copy()
+            by_feature.sum_duplicates()
         weights = by_feature.data.astype(np.float64, copy=False), by_feature.indices, by_feature.indptr
 
         def scores(start: int, stop: int) -> np.ndarray:

@@ -95,7 +95,7 @@ class DynamicCRF(LevelLabeler):
     n_levels_ : int
     classes_ : list of n_levels ndarray of shape (n_labels,)
         Sorted labels, level by level.
-    coef_ : list of n_levels ndarray or csr_array of shape (n_labels, n_level_features)
+    coef_ : list of n_levels ndarray or csc_array of shape (n_labels, n_level_features)
     intercept_, start_coef_, end_coef_ : list of n_levels ndarray of shape (n_labels,)
     transition_coef_ : list of n_levels ndarray of shape (n_labels, n_labels)
         Weights of moves from row to column; minus infinity where forbidden.

@@ -154,7 +154,7 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
     ----------
     classes_ : ndarray of shape (n_labels,)
         Sorted labels.
-    coef_ : ndarray or csr_array of shape (n_labels, n_features)
+    coef_ : ndarray or csc_array of shape (n_labels, n_features)
         Weights of the features; sparse if restricted.
     intercept_ : ndarray of shape (n_labels,)
     transition_coef_ : ndarray of shape (n_labels, n_labels)

@@ -3,7 +3,7 @@
 """Max-product over chains: the best labelling, and the best score through every label of every step."""
 from libc.math cimport INFINITY
 
-from sklearn_seqlab.inference._vector cimport max_of
+from sklearn_seqlab.inference._vector cimport max_of, max_plus
 
 
 def viterbi(
@@ -90,15 +90,7 @@ cdef inline void advance(
     Py_ssize_t n_labels,
 ) noexcept nogil:
     """One step of the max-product; the strict comparison keeps the smallest previous label."""
-    cdef Py_ssize_t i, j
-    cdef double value
-    for j in range(n_labels):
-        best[j] = delta[0] + transition[j]
-        previous[j] = 0
-    for i in range(1, n_labels):
-        for j in range(n_labels):
-            value = delta[i] + transition[i * n_labels + j]
-            previous[j] = i if value > best[j] else previous[j]
-            best[j] = value if value > best[j] else best[j]
+    cdef Py_ssize_t j
+    max_plus(best, previous, delta, transition, n_labels)
     for j in range(n_labels):
         best[j] += unary[j]

@@ -146,6 +146,27 @@ cdef extern from *:
         (double *out, const double *x, const double *matrix, Py_ssize_t n),
         (out, x, matrix, n))
 
+    /* best[j] = the largest of delta[i] + matrix[i, j], and previous[j] the smallest i that gives it. */
+    SEQLAB_INLINE void seqlab_max_plus_body(
+        double *CYTHON_RESTRICT best, Py_ssize_t *CYTHON_RESTRICT previous, const double *CYTHON_RESTRICT delta,
+        const double *CYTHON_RESTRICT matrix, Py_ssize_t n)
+    {
+        Py_ssize_t i, j;
+        for (j = 0; j < n; j++) { best[j] = delta[0] + matrix[j]; previous[j] = 0; }
+        for (i = 1; i < n; i++) {
+            const double own = delta[i];
+            const double *CYTHON_RESTRICT row = matrix + i * n;
+            for (j = 0; j < n; j++) {
+                const double value = own + row[j];
+                previous[j] = value > best[j] ? i : previous[j];
+                best[j] = value > best[j] ? value : best[j];
+            }
+        }
+    }
+    SEQLAB_DISPATCH(seqlab_max_plus,
+        (double *best, Py_ssize_t *previous, const double *delta, const double *matrix, Py_ssize_t n),
+        (best, previous, delta, matrix, n))
+
     SEQLAB_INLINE double seqlab_max_body(const double *x, Py_ssize_t n)
     {
         double a = x[0], b = a, c = a, d = a;
@@ -230,6 +251,8 @@ cdef extern from *:
     """
     void vecmat "seqlab_vecmat"(double *out, const double *x, const double *matrix, Py_ssize_t n) noexcept nogil
     void matvec "seqlab_matvec"(double *out, const double *matrix, const double *x, Py_ssize_t n) noexcept nogil
+    void max_plus "seqlab_max_plus"(
+        double *best, Py_ssize_t *previous, const double *delta, const double *matrix, Py_ssize_t n) noexcept nogil
     double max_of "seqlab_max"(const double *x, Py_ssize_t n) noexcept nogil
     void exp_of "seqlab_exp"(double *out, const double *x, double shift, Py_ssize_t n) noexcept nogil
     double log_sum_exp "seqlab_log_sum_exp"(const double *x, Py_ssize_t n) noexcept nogil

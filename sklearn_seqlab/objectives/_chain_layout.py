@@ -59,7 +59,10 @@ class ChainLayout:
         self.intercept_scaling = intercept_scaling
         self.offsets, self.n_labels = batch.offsets, n_labels
         self.allowed_transitions = allowed_transitions
-        self.features, self._pairs = make_features(batch.values, n_labels, pairs, order, batch.is_mapped), pairs
+        self.features, self._pairs = (
+            make_features(batch.values, n_labels, pairs, order, batch.is_mapped),
+            pairs,
+        )
         self.edge_inputs = None if edge_columns is None else batch.values[:, edge_columns]
         self.n_edge = 0 if edge_columns is None else len(edge_columns)
         self.n_moves = int(allowed_transitions.sum())

@@ -206,7 +206,8 @@ class ChainLogLikelihood:
         What features weigh is left out where their gradient needs the residuals of all steps, which are then filled.
         """
         features, ends = self.layout.features, np.zeros((3, self.n_labels))
-        loss, edges, total = 0.0, 0.0, features.new_sum() if features.by_rows else None
+        edges = np.zeros((1 + self.layout.n_edge, self.layout.n_moves))
+        loss, total = 0.0, features.new_sum() if features.by_rows else None
         for chunk in chunks:
             if all_residuals is None:
                 residual = np.empty((chunk.stop - chunk.start, self.n_labels))

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from sklearn_seqlab.inference import PackedChains
-from sklearn_seqlab.sequences import as_csr
+from sklearn_seqlab.sequences import check_sparse
 
 __all__ = ["ChainCoefficients", "assemble_chains", "check_coefficients"]
 
@@ -18,7 +18,7 @@ class ChainCoefficients(NamedTuple):
 
     Attributes
     ----------
-    node : ndarray or csr_array of shape (n_labels, n_features)
+    node : ndarray or csc_array of shape (n_labels, n_features)
     transition : ndarray of shape (n_labels, n_labels)
         From row to column; minus infinity where forbidden.
     edge : ndarray of shape (n_labels, n_labels, n_edge_features)
@@ -53,7 +53,7 @@ def check_coefficients(coef: ChainCoefficients, n_features: int, n_edge_features
         if part.shape != shape:
             raise ValueError(f"The {name} coefficients have shape {part.shape}; expected {shape}.")
     if sparse.issparse(coef.node):
-        as_csr(coef.node, "coef_")
+        check_sparse(coef.node, "coef_")
 
 
 def assemble_chains(

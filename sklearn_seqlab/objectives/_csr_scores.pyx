@@ -2,15 +2,7 @@
 # cython: initializedcheck=False, freethreading_compatible=True
 """Products of CSR rows with CSR weights, as dense scores: for prediction, where no layout is worth its making."""
 
-cdef extern from *:
-    """
-    #if defined(__GNUC__) || defined(__clang__)
-    #define seqlab_prefetch(address) __builtin_prefetch(address)
-    #else
-    #define seqlab_prefetch(address) ((void)(address))
-    #endif
-    """
-    void prefetch "seqlab_prefetch"(const void *address) noexcept nogil
+from sklearn_seqlab.inference._vector cimport prefetch
 
 cdef enum:
     AHEAD = 16                              # entries between asking for the weights of a feature and adding them

@@ -7,7 +7,7 @@ which it has. Gradients are summed over a fixed cut of the work: the same bits f
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -32,8 +32,6 @@ __all__ = [
 # A transposed product is cut into at most so many pieces (enough for the cores of a large machine, and few
 # enough for one partial gradient each), none smaller than so many stored values.
 _N_PIECES, _PIECE_SIZE = 8, 2**17
-
-_ROWS_AT_ONCE = 65_536
 
 Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
@@ -62,8 +60,9 @@ def linear_scores(values: Any, coef: Any, start: int, stop: int) -> np.ndarray:
 
     For prediction: no layout is worth its making there. Returns a fresh array (n_rows, n_labels).
     """
-    rows = rows_of_csr(values, start, stop) if sparse.issparse(values) else values[start:stop]
-    return np.ascontiguousarray(_densified(rows @ coef))
+    if sparse.issparse(values):
+        return np.ascontiguousarray(_densified(rows_of_csr(values, start, stop) @ coef))
+    return np.ascontiguousarray(_dense_product(values, coef, start, stop))
 
 
 def observed_pairs(batch: PackedBatch, labels: LabelCodes, min_count: int) -> sparse.csr_array:
@@ -74,12 +73,13 @@ def observed_pairs(batch: PackedBatch, labels: LabelCodes, min_count: int) -> sp
     """
     informative = np.repeat(labels.is_informative(), batch.lengths)
     counts = sparse.csr_array((batch.n_features, labels.n_labels))
-    for block in blocks(batch.n_total, _ROWS_AT_ONCE):
+    for block in _row_blocks(batch.values):
         rows = np.arange(batch.n_total)[block][informative[block]]
         known, hidden = rows[labels.codes[rows] >= 0], rows[labels.codes[rows] < 0]
-        step, allowed = np.nonzero(labels.allowed(block.start, min(block.stop, batch.n_total))[hidden - block.start])
+        step, allowed = np.nonzero(labels.allowed(block.start, block.stop)[hidden - block.start])
         row, column = np.concatenate([known, hidden[step]]), np.concatenate([labels.codes[known], allowed])
-        values = batch.values[block]
+        values = batch.values
+        values = rows_of_csr(values, block.start, block.stop) if batch.is_sparse else values[block]
         present = sparse.csr_array(values != 0, dtype=np.float64)
         shape = (present.shape[0], labels.n_labels)
         carries = sparse.csr_array((np.ones(len(row)), (row - block.start, column)), shape=shape)
@@ -112,7 +112,7 @@ def typical_sizes(values: Any) -> np.ndarray:
             count += np.bincount(columns, weights=values.data[block] != 0, minlength=n_features)
             squares += np.bincount(columns, weights=ratio**2, minlength=n_features)
     else:
-        rows = list(blocks(values.shape[0], _ROWS_AT_ONCE))
+        rows = _row_blocks(values)
         for block in rows:
             np.maximum(largest, np.abs(values[block]).max(axis=0), out=largest)
             count += np.count_nonzero(values[block], axis=0)
@@ -150,7 +150,7 @@ class DenseFeatures:
 
     def scores(self, weights: Any, start: int, stop: int) -> np.ndarray:
         """Products of rows ``start:stop`` with what ``weights`` gave, (stop - start, n_labels)."""
-        return self.values[start:stop] @ weights
+        return _dense_product(self.values, weights, start, stop)
 
     def new_sum(self) -> Any:
         """Where ``add_rows`` adds up a gradient."""
@@ -158,7 +158,8 @@ class DenseFeatures:
 
     def add_rows(self, residual: np.ndarray, start: int, total: Any) -> None:
         """Add the part of the gradient of the rows from ``start`` on whose residuals these are, in place."""
-        total += self.values[start : start + len(residual)].T @ residual
+        for first, rows in _as_doubles(self.values, start, start + len(residual)):
+            total += rows.T @ residual[first - start : first - start + len(rows)]
 
     def sum_of(self, total: Any) -> np.ndarray:
         """What was added up, as a vector (n_coef,)."""
@@ -232,7 +233,16 @@ class MappedFeatures(DenseFeatures):
         nothing = np.zeros(1, dtype=np.intc)
         values = self.values
         add_gradient(
-            values.data, values.indices, values.indptr, residual, nothing, nothing[:0], 0, start, total, np.empty(0)
+            values.data,
+            values.indices,
+            values.indptr,
+            residual,
+            nothing,
+            nothing[:0],
+            0,
+            start,
+            total,
+            np.empty(0),
         )
 
 
@@ -334,8 +344,9 @@ class RestrictedFeatures(DenseFeatures):
     def repeat(self, per_feature: np.ndarray) -> np.ndarray:
         return per_feature[self.feature]
 
-    def matrix(self, coef: np.ndarray) -> sparse.csr_array:
-        return sparse.csr_array((coef, (self.label, self.feature)), shape=self.shape[::-1])
+    def matrix(self, coef: np.ndarray) -> sparse.csc_array:
+        # by columns: prediction reads the weights of a feature
+        return sparse.csc_array((coef, (self.label, self.feature)), shape=self.shape[::-1])
 
     def vector(self, matrix: Any) -> np.ndarray:
         if sparse.issparse(matrix) and self.n_coef:
@@ -347,6 +358,29 @@ def _pieces(n_rows: int, n_stored: int) -> list[tuple[int, int]]:
     """Runs of rows to work on one by one; a cut that depends on the data alone."""
     n_pieces = min(max(1, n_stored // _PIECE_SIZE), _N_PIECES, max(1, n_rows))
     return list(pairwise(np.linspace(0, n_rows, n_pieces + 1).astype(int).tolist()))
+
+
+def _as_doubles(values: np.ndarray, start: int, stop: int) -> Iterator[tuple[int, np.ndarray]]:
+    """Rows ``start:stop`` and where they begin; 32-bit values become doubles a million at a time."""
+    if values.dtype == np.float64:
+        yield start, values[start:stop]
+        return
+    size = max(1, 2**20 // values.shape[1])
+    for first in range(start, stop, size):
+        yield first, values[first : min(first + size, stop)].astype(np.float64)
+
+
+def _dense_product(values: np.ndarray, coef: Any, start: int, stop: int) -> np.ndarray:
+    parts = [_densified(rows @ coef) for _, rows in _as_doubles(values, start, stop)]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _row_blocks(values: Any) -> list[slice]:
+    """Runs of rows with about a million values each."""
+    n_rows = values.shape[0]
+    n_stored = int(values.indptr[-1]) if sparse.issparse(values) else values.size
+    size = max(1, 2**20 * n_rows // max(n_stored, n_rows))
+    return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
 
 
 def _densified(matrix: Any) -> np.ndarray:

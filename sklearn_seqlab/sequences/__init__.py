@@ -1,6 +1,14 @@
 """Stage 1: lists of sequences in, packed batches and codes of labels and levels out; segments, tag schemes."""
 
-from sklearn_seqlab.sequences._batch import PackedBatch, as_csr, blocks, pack, rows_of_csr, unpack
+from sklearn_seqlab.sequences._batch import (
+    PackedBatch,
+    as_csr,
+    blocks,
+    check_sparse,
+    pack,
+    rows_of_csr,
+    unpack,
+)
 from sklearn_seqlab.sequences._binary import check_binary
 from sklearn_seqlab.sequences._bio import bio_to_segments, segments_to_bio
 from sklearn_seqlab.sequences._label_pairs import (
@@ -52,6 +60,7 @@ __all__ = [
     "blocks",
     "check_binary",
     "check_label_names",
+    "check_sparse",
     "class_weights",
     "class_weights_of_steps",
     "cut_rows",

@@ -9,7 +9,17 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["PackedBatch", "as_csr", "as_matrix", "blocks", "check_finite", "pack", "rows_of_csr", "unpack"]
+__all__ = [
+    "PackedBatch",
+    "as_csr",
+    "as_matrix",
+    "blocks",
+    "check_finite",
+    "check_sparse",
+    "pack",
+    "rows_of_csr",
+    "unpack",
+]
 
 # Values looked at in one go, so that what is made of them for a moment stays small.
 _BLOCK_SIZE = 2**20
@@ -136,8 +146,9 @@ def pack(
     Time and memory are linear in the size of ``X``.
     """
     wish = f"(n_timesteps, n_features) per sequence; wrap a single one as [{name}]"
-    if as_stored and hasattr(X, "packed") and n_features in (None, X.n_features):
-        batch = X.packed()
+    packed = getattr(X, "packed", None) if as_stored else None
+    if packed is not None and n_features in (None, getattr(X, "n_features", None)):
+        batch = packed()
         check_finite(batch, allow_nan, name)
         return batch
     items = as_items(X, name=name, wish=wish)
@@ -280,16 +291,21 @@ def as_matrix(item: Any, label: str, accept_sparse: bool, as_stored: bool = Fals
 
 
 def as_csr(item: Any, label: str) -> sparse.csr_array:
-    """A sparse matrix as CSR, sharing memory where it can; one that contradicts itself is refused.
+    """A sparse matrix as CSR, sharing memory where it can; one that contradicts itself is refused."""
+    check_sparse(item, label)
+    matrix = sparse.csr_array(item)
+    if item.format != "csr":
+        check_sparse(matrix, label)
+    return matrix
+
+
+def check_sparse(item: Any, label: str) -> None:
+    """Refuse a sparse matrix that contradicts itself.
 
     SciPy's compiled routines trust the index arrays: a wrong one would make them read and write elsewhere.
     """
     if item.format in ("csr", "csc", "bsr", "coo") and not _is_consistent(item):
         raise ValueError(f"{label} is no valid sparse matrix: its index arrays contradict its shape.")
-    matrix = sparse.csr_array(item)
-    if item.format != "csr" and not _is_consistent(matrix):
-        raise ValueError(f"{label} is no valid sparse matrix: its index arrays contradict its shape.")
-    return matrix
 
 
 def _is_consistent(item: Any) -> bool:

@@ -46,8 +46,8 @@ class StoredSequences(Sequence):
     ``X[s]`` is the array or CSR matrix of a sequence, mapped from its file. Estimators take the object in place of a
     list. :class:`~sklearn_seqlab.LinearChainCRF` reads it piece by piece, in ``fit`` as in ``predict``, and keeps
     labels, weights and offsets alone in memory; others, transformers and splits of a cross-validation copy what they
-    use. With ``restrict_features`` weights are looked up one by one. Sequences that ``fit`` leaves out (of weight
-    zero, without labels, held out) make it copy the rest.
+    use. With ``restrict_features`` weights are looked up one by one, and dense values are copied. Sequences that ``fit``
+    leaves out (of weight zero, without labels, held out) make it copy the rest.
 
     The files must not change while the object is used. A pickle holds the name of the folder.
 
@@ -81,7 +81,9 @@ class StoredSequences(Sequence):
     def _joined(self, parts: dict[str, np.ndarray]) -> Any:
         """The values as one matrix; refused where a compiled routine would read beside the files."""
         offsets, shape = self._offsets, (int(self._offsets[-1]), self.n_features)
-        sound = offsets.ndim == 1 and len(offsets) > 1 and offsets[0] == 0 and bool((np.diff(offsets) > 0).all())
+        sound = (
+            offsets.ndim == 1 and len(offsets) > 1 and offsets[0] == 0 and bool((np.diff(offsets) > 0).all())
+        )
         if not self.is_sparse:
             sound = sound and parts["values"].shape == shape and parts["values"].dtype.kind == "f"
         else:
@@ -179,9 +181,13 @@ def write_sequences(folder: str | os.PathLike, X: Iterable[Any]) -> StoredSequen
                 else:
                     files["values"] = _GrowingFile(folder / "values.npy", matrix.dtype, (n_features,))
             if is_csr != (kind == "csr"):
-                raise TypeError(f"{label} is {'sparse' if is_csr else 'dense'}, but X[0] is not; write all alike.")
+                raise TypeError(
+                    f"{label} is {'sparse' if is_csr else 'dense'}, but X[0] is not; write all alike."
+                )
             if matrix.shape[1] != n_features:
-                raise ValueError(f"{label} has {matrix.shape[1]} features, but X[0] has {n_features} features.")
+                raise ValueError(
+                    f"{label} has {matrix.shape[1]} features, but X[0] has {n_features} features."
+                )
             check_finite(PackedBatch(matrix, np.array([0, matrix.shape[0]])), False, "X", first=s)
             lengths.append(matrix.shape[0])
             if is_csr:
