@@ -11,7 +11,7 @@ README = Path(__file__).parents[1] / "README.md"
 def test_snippets_run():
     plt = pytest.importorskip("matplotlib.pyplot")
     snippets = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert len(snippets) == 4
+    assert len(snippets) == 5
     names: dict = {}
     for snippet in snippets:
         exec(compile(snippet, str(README), "exec"), names)

@@ -46,8 +46,8 @@ class StoredSequences(Sequence):
     ``X[s]`` is the array or CSR matrix of a sequence, mapped from its file. Estimators take the object in place of a
     list. :class:`~sklearn_seqlab.LinearChainCRF` reads it piece by piece, in ``fit`` as in ``predict``, and keeps
     labels, weights and offsets alone in memory; others, transformers and splits of a cross-validation copy what they
-    use. With ``restrict_features`` weights are looked up one by one, and dense values are copied. Sequences that ``fit``
-    leaves out (of weight zero, without labels, held out) make it copy the rest.
+    use. With ``restrict_features`` weights are looked up one by one, and dense values are copied. Sequences that
+    ``fit`` leaves out (of weight zero, without labels, held out) make it copy the rest.
 
     The files must not change while the object is used. A pickle holds the name of the folder.
 
