@@ -10,7 +10,9 @@ backward messages hardly overlap, is handed back uncertified, for the log domain
 """
 from libc.math cimport fabs, log, INFINITY
 
-from sklearn_seqlab.inference._vector cimport add, exp_of, matvec, max_of, vecmat
+from sklearn_seqlab.inference._vector cimport (
+    add, dot, exp_of, matvec, max_of, multiply, scale, settle, share, vecmat,
+)
 
 cdef double TRUSTED = 1e-100
 cdef double TINY = 1e-300
@@ -62,7 +64,7 @@ cdef bint one_sequence(
     cdef double *local
     cdef double *alpha
     cdef double *move
-    cdef double shift, size, share
+    cdef double shift, size
     cdef double mass = 0.0
     cdef double lost = 0.0
     cdef double upper = 0.0      # log of what was divided out of the backward messages
@@ -83,13 +85,9 @@ cdef bint one_sequence(
             continue
         add(log_z, &lost, shift + log_factors[t if varying else 0])
         vecmat(alpha, &left[t - 1, 0], &factors[t if varying else 0, 0, 0], n_labels)
-        for k in range(n_labels):
-            alpha[k] *= local[k]
-        size = max_of(alpha, n_labels)
+        size = settle(alpha, local, n_labels)
         if not size >= TRUSTED:
             return False
-        for k in range(n_labels):
-            alpha[k] /= size
         right[t, 0] = size       # waits here for the backward pass too
         running *= size
         if not 1e-100 < running < 1e100:
@@ -105,23 +103,17 @@ cdef bint one_sequence(
         alpha = &left[t, 0]
         move = &right[t, 0]
         size = move[0]
-        mass = 0.0
-        for k in range(n_labels):
-            mass += alpha[k] * beta[k]
+        mass = dot(alpha, beta, n_labels)
         if not (mass >= TRUSTED and mass * size >= TRUSTED):
             return False
-        share = weight / (mass * size)
         add(&upper, &upper_lost, shift if t == start else shift + log_factors[t if varying else 0])
-        for k in range(n_labels):
-            pulled[k] = local[k] * beta[k]
-            if pulled[k] < TINY and unary[t, k] > -INFINITY and beta[k] > 0.0:
-                pulled[k] = TINY
-            move[k] = pulled[k] * share
-            local[k] = alpha[k] * beta[k] * (weight / mass)
-        if t == start:
-            mass = 0.0
+        if multiply(pulled, local, beta, n_labels) < TINY:
             for k in range(n_labels):
-                mass += pulled[k]
+                if pulled[k] < TINY and unary[t, k] > -INFINITY and beta[k] > 0.0:
+                    pulled[k] = TINY
+        share(move, weight / (mass * size), pulled, local, weight / mass, alpha, beta, n_labels)
+        if t == start:
+            mass = total(pulled, n_labels)
             break
         if varying:
             matvec(beta, &factors[t, 0, 0], pulled, n_labels)
@@ -130,10 +122,10 @@ cdef bint one_sequence(
         size = max_of(beta, n_labels)
         if not size >= TRUSTED:
             return False
-        for k in range(n_labels):
-            beta[k] /= size
-            if beta[k] < TINY and can_move(&factors[t if varying else 0, k, 0], n_labels):
-                beta[k] = TINY
+        if scale(beta, 1.0 / size, n_labels) < TINY:
+            for k in range(n_labels):
+                if beta[k] < TINY and can_move(&factors[t if varying else 0, k, 0], n_labels):
+                    beta[k] = TINY
         running *= size
         if not 1e-100 < running < 1e100:
             add(&upper, &upper_lost, log(running))

@@ -184,6 +184,82 @@ cdef extern from *:
     }
     SEQLAB_DISPATCH_DOUBLE(seqlab_max, (const double *x, Py_ssize_t n), (x, n))
 
+    SEQLAB_INLINE double seqlab_min_body(const double *x, Py_ssize_t n)
+    {
+        double a = x[0], b = a, c = a, d = a;
+        Py_ssize_t j = 0;
+        for (; j + 3 < n; j += 4) {
+            a = x[j] < a ? x[j] : a;
+            b = x[j + 1] < b ? x[j + 1] : b;
+            c = x[j + 2] < c ? x[j + 2] : c;
+            d = x[j + 3] < d ? x[j + 3] : d;
+        }
+        for (; j < n; j++) a = x[j] < a ? x[j] : a;
+        a = b < a ? b : a;
+        c = d < c ? d : c;
+        return c < a ? c : a;
+    }
+
+    SEQLAB_INLINE double seqlab_dot_body(const double *x, const double *y, Py_ssize_t n)
+    {
+        double a = 0.0, b = 0.0, c = 0.0, d = 0.0;
+        Py_ssize_t j = 0;
+        for (; j + 3 < n; j += 4) {
+            a += x[j] * y[j];
+            b += x[j + 1] * y[j + 1];
+            c += x[j + 2] * y[j + 2];
+            d += x[j + 3] * y[j + 3];
+        }
+        for (; j < n; j++) a += x[j] * y[j];
+        return (a + b) + (c + d);
+    }
+    SEQLAB_DISPATCH_DOUBLE(seqlab_dot, (const double *x, const double *y, Py_ssize_t n), (x, y, n))
+
+    /* out = x * y; returns the smallest product. */
+    SEQLAB_INLINE double seqlab_multiply_body(
+        double *CYTHON_RESTRICT out, const double *CYTHON_RESTRICT x, const double *CYTHON_RESTRICT y, Py_ssize_t n)
+    {
+        Py_ssize_t j;
+        for (j = 0; j < n; j++) out[j] = x[j] * y[j];
+        return seqlab_min_body(out, n);
+    }
+    SEQLAB_DISPATCH_DOUBLE(seqlab_multiply, (double *out, const double *x, const double *y, Py_ssize_t n), (out, x, y, n))
+
+    /* out = a * x, and other = b * y * z. */
+    SEQLAB_INLINE void seqlab_share_body(
+        double *CYTHON_RESTRICT out, double a, const double *CYTHON_RESTRICT x, double *CYTHON_RESTRICT other, double b,
+        const double *CYTHON_RESTRICT y, const double *CYTHON_RESTRICT z, Py_ssize_t n)
+    {
+        Py_ssize_t j;
+        for (j = 0; j < n; j++) out[j] = a * x[j];
+        for (j = 0; j < n; j++) other[j] = y[j] * z[j] * b;
+    }
+    SEQLAB_DISPATCH(seqlab_share,
+        (double *out, double a, const double *x, double *other, double b, const double *y, const double *z, Py_ssize_t n),
+        (out, a, x, other, b, y, z, n))
+
+    /* x *= y, then divided by its largest entry, which is returned. */
+    SEQLAB_INLINE double seqlab_settle_body(double *CYTHON_RESTRICT x, const double *CYTHON_RESTRICT y, Py_ssize_t n)
+    {
+        double size, unit;
+        Py_ssize_t j;
+        for (j = 0; j < n; j++) x[j] *= y[j];
+        size = seqlab_max_body(x, n);
+        unit = 1.0 / size;
+        for (j = 0; j < n; j++) x[j] *= unit;
+        return size;
+    }
+    SEQLAB_DISPATCH_DOUBLE(seqlab_settle, (double *x, const double *y, Py_ssize_t n), (x, y, n))
+
+    /* x *= a; returns the smallest product. */
+    SEQLAB_INLINE double seqlab_scale_body(double *x, double a, Py_ssize_t n)
+    {
+        Py_ssize_t j;
+        for (j = 0; j < n; j++) x[j] *= a;
+        return seqlab_min_body(x, n);
+    }
+    SEQLAB_DISPATCH_DOUBLE(seqlab_scale, (double *x, double a, Py_ssize_t n), (x, a, n))
+
     /* *sum += term, what rounding drops kept in *lost (Kahan): long sequences keep their digits. */
     SEQLAB_INLINE void seqlab_add(double *sum, double *lost, double term)
     {
@@ -253,6 +329,13 @@ cdef extern from *:
     void matvec "seqlab_matvec"(double *out, const double *matrix, const double *x, Py_ssize_t n) noexcept nogil
     void max_plus "seqlab_max_plus"(
         double *best, Py_ssize_t *previous, const double *delta, const double *matrix, Py_ssize_t n) noexcept nogil
+    double dot "seqlab_dot"(const double *x, const double *y, Py_ssize_t n) noexcept nogil
+    double multiply "seqlab_multiply"(double *out, const double *x, const double *y, Py_ssize_t n) noexcept nogil
+    void share "seqlab_share"(
+        double *out, double a, const double *x, double *other, double b, const double *y, const double *z,
+        Py_ssize_t n) noexcept nogil
+    double settle "seqlab_settle"(double *x, const double *y, Py_ssize_t n) noexcept nogil
+    double scale "seqlab_scale"(double *x, double a, Py_ssize_t n) noexcept nogil
     double max_of "seqlab_max"(const double *x, Py_ssize_t n) noexcept nogil
     void exp_of "seqlab_exp"(double *out, const double *x, double shift, Py_ssize_t n) noexcept nogil
     double log_sum_exp "seqlab_log_sum_exp"(const double *x, Py_ssize_t n) noexcept nogil
