@@ -173,7 +173,7 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         Curves go on to the last iteration.
     loss_curve_ : ndarray of shape (n_iter_ + 1,)
         Objective at the start (after the passes, if any, with which "auto" and "sag" begin) and after each iteration,
-        in nats; with "sgd", of each pass the losses as they were before its steps; with "sag", those when last seen.
+        in nats; with "sgd", by the losses of each pass as they were before its steps; with "sag", when last seen.
     duality_gap_ : float
         With "sdca": what the least possible objective is below that of the coefficients at most, in nats.
 
@@ -460,14 +460,16 @@ class LinearChainCRF(LinearChainLabeler, OnlineChainLabeler):
         if self.solver == "sag":
             random = check_random_state(self.random_state)
             if not start.any():
-                start = warm_up(descent, start, n_sequences, _N_FIRST_PASSES, random)
+                start = warm_up(objective, descent, start, n_sequences, _N_FIRST_PASSES, self.tol, random)
             averages = partial(ChainAverages, objective)
             return average_gradient(objective, averages, start, n_sequences, random_state=random, **options)
         long = n_sequences >= _MANY_SEQUENCES and objective.is_convex and not objective.layout.n_edge
         if self.solver == "auto" and long and objective.l1 is None:
             if not start.any():
                 random_state = 0 if self.random_state is None else self.random_state
-                start = warm_up(descent, start, n_sequences, _N_FIRST_PASSES, random_state)
+                start = warm_up(
+                    objective, descent, start, n_sequences, _N_FIRST_PASSES, self.tol, random_state
+                )
             # sparse features may be rare; and not at zero, where curvatures tell little
             if objective.batch.is_sparse and not objective.batch.is_mapped and start.any():
                 objective.precondition(start)

@@ -18,6 +18,9 @@ from sklearn_seqlab.sequences import PackedBatch, check_binary, encode_labels, p
 
 __all__ = ["RelationalPatternMiner"]
 
+# Supports are sums of shares, which miss a share of the steps by their rounding.
+_ROUNDING = 1e-9
+
 # A variable: the number of its relation, and the inputs that are on at its step.
 Variable = tuple[int, tuple[int, ...]]
 Pattern = tuple[Variable, ...]
@@ -304,7 +307,7 @@ class _Search:
                 holds = self.truth.of(pattern, self.windows)
                 self.n_evaluated += 1
                 support = float(self.weight[holds].sum(axis=0).max(initial=0.0))
-                if support >= self.min_support and holds.any():
+                if support >= self.min_support * (1 - _ROUNDING) and holds.any():
                     found[pattern] = support, np.packbits(holds).tobytes()
                     frequent.append(pattern)
             if size < max_literals:

@@ -171,6 +171,8 @@ class AttributeVectorizer(ABC, TransformerMixin, BaseEstimator, auto_wrap_output
                 if vocabulary is None:
                     vocabulary = _Closed(self.vocabulary_)
                 cols, vals, per_step = self._attributes(sequence, s, plan, vocabulary)
+                if not growing and max(cols, default=-1) >= len(self.vocabulary_):
+                    raise ValueError(f"vocabulary_ has column {max(cols)}, which is out of range.")
                 columns = np.array(cols, dtype=np.int32)
                 values = np.ones(len(cols)) if vals is None else np.array(vals, dtype=np.float64)
                 table.extend(columns, values, np.array(per_step, dtype=np.intp))

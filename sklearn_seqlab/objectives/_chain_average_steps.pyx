@@ -178,7 +178,7 @@ cdef inline double curvature_of(
     """
     cdef Py_ssize_t n_labels = w.n_labels, n_touched, t, k, i, j, m, p, entry
     cdef bint dense = indices.shape[0] == 0, rose = False, fell = False
-    cdef double squares = 0.0, x, moved
+    cdef double squares = 0.0, x, moved, size
     cdef int count
     n_touched = gather(w, data, indices, indptr, r0, n, residual, place, touched, sums)
     for m in range(n_touched):
@@ -227,11 +227,12 @@ cdef inline double curvature_of(
                 trial_transition[i, j] = transition[i, j] - move_unit * edge[0, i, j] / guess
         lift_moves(trial_transition, factors, turned, log_factors)
         moved = -score_of_labels(trial, trial_transition, codes, r0, n)
+        size = fabs(moved)       # losses are differences of such sums, which leave their rounding
         moved += expect(
             trial, trial_transition, factors, turned, log_factors, n, 1.0, marginal, left, right, moves, trial_edge,
             rows,
         )
-        if weight * (moved - loss) <= -0.5 * squares / guess + ROUNDING * weight * (fabs(loss) + fabs(moved)):
+        if weight * (moved - loss) <= -0.5 * squares / guess + ROUNDING * weight * (fabs(moved) + 2.0 * size):
             if not is_first or rose:
                 return guess if rose else SHRINK * guess
             guess *= 0.5

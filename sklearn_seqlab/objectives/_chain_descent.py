@@ -47,6 +47,7 @@ class ChainDescent(ChainRun):
         super().__init__(objective, coef)
         self.eta = eta
         labels, n_labels = objective.labels, self.n_labels
+        self._is_stream = n_before is not None
         self.n_steps, self._length = n_before or 0, np.zeros(1)
         self._rate = 1.0 / (objective.C * (self.n_steps + objective.batch.n_sequences))
         self._decay = (self._rate * eta, 1.0) if n_before is None else (1 / _STREAM_SCALE, 0.5)
@@ -75,6 +76,18 @@ class ChainDescent(ChainRun):
         )  # fmt: skip
         self.n_steps += len(order)
         return loss
+
+    def objective_of(self, loss: float, n_sequences: int | None = None) -> float:
+        """The objective where the summed loss of some sequences (all) is ``loss``, with their share of the penalty.
+
+        Without a penalty in a stream, where the share of a sequence is not known before the end.
+        """
+        if self._is_stream:
+            return self.objective.C * loss
+        objective, coef = self.objective, self.coef()
+        share = 1.0 if n_sequences is None else n_sequences / self.n_sequences
+        with np.errstate(over="ignore", invalid="ignore"):
+            return objective.C * loss + share * objective.penalty.add_smooth(coef, 0.0, np.zeros_like(coef))
 
     def _caught_up(self) -> np.ndarray:
         kept = 1.0 / (1.0 + self._rate * self._units[0] * (self._length[0] - self._seen))

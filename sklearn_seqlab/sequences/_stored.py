@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from operator import index
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn_seqlab.sequences._batch import PackedBatch, as_matrix, blocks, chec
 __all__ = ["StoredSequences", "write_sequences"]
 
 _VERSION = 1
+_REAL = (np.dtype(np.float32), np.dtype(np.float64))
 _PARTS = {"dense": ("values", "offsets"), "csr": ("data", "indices", "indptr", "offsets")}
 
 # Column numbers are stored in 32 bits where every number of a stored value fits.
@@ -75,7 +77,10 @@ class StoredSequences(Sequence):
             raise ValueError(f"{self.folder} was written in format {version}; this version reads {_VERSION}.")
         parts = {name: np.load(self.folder / f"{name}.npy", mmap_mode="r") for name in names}
         self.is_sparse = kind == "csr"
-        self._offsets = np.array(parts.pop("offsets"), dtype=np.intp)
+        offsets = parts.pop("offsets")
+        if offsets.ndim != 1 or len(offsets) < 2 or offsets.dtype.kind != "i":
+            raise ValueError(f"{self.folder / 'offsets.npy'} does not hold where sequences begin.")
+        self._offsets = np.array(offsets, dtype=np.intp)
         self._values = self._joined(parts)
 
     def _joined(self, parts: dict[str, np.ndarray]) -> Any:
@@ -85,7 +90,7 @@ class StoredSequences(Sequence):
             offsets.ndim == 1 and len(offsets) > 1 and offsets[0] == 0 and bool((np.diff(offsets) > 0).all())
         )
         if not self.is_sparse:
-            sound = sound and parts["values"].shape == shape and parts["values"].dtype.kind == "f"
+            sound = sound and parts["values"].shape == shape and parts["values"].dtype in _REAL
         else:
             indices, indptr = parts["indices"], parts["indptr"]
             sound = (
@@ -93,7 +98,7 @@ class StoredSequences(Sequence):
                 and indptr.shape == (shape[0] + 1,)
                 and indptr.dtype == indices.dtype
                 and indptr.dtype.kind == "i"
-                and parts["data"].dtype.kind == "f"
+                and parts["data"].dtype in _REAL
                 and indptr[0] == 0
                 and bool((np.diff(indptr) >= 0).all())
                 and parts["data"].shape == indices.shape == (int(indptr[-1]),)
@@ -133,7 +138,7 @@ class StoredSequences(Sequence):
         return f"StoredSequences({str(self.folder)!r}): {len(self)} sequences, {self.n_features} features"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return StoredSequences, (str(self.folder),)
+        return StoredSequences, (str(self.folder.resolve()),)
 
 
 def write_sequences(folder: str | os.PathLike, X: Iterable[Any]) -> StoredSequences:
@@ -142,10 +147,11 @@ def write_sequences(folder: str | os.PathLike, X: Iterable[Any]) -> StoredSequen
     Parameters
     ----------
     folder : str or path-like
-        Made where it is missing; files of an earlier call are written over.
+        Made where it is missing. Files of an earlier call are replaced in the end, if all goes well; ``X`` may be what
+        they hold.
     X : iterable of array-like or sparse matrix of shape (n_timesteps, n_features)
-        May be a generator. All sparse or all dense, as the first; real and finite. 32-bit values stay so if the first
-        sequence has them. Names of columns are not kept.
+        May be a generator. All sparse or all dense, as the first; real and finite. 32-bit values stay so, if all
+        sequences have them. Names of columns are not kept.
 
     Returns
     -------
@@ -154,7 +160,7 @@ def write_sequences(folder: str | os.PathLike, X: Iterable[Any]) -> StoredSequen
     Raises
     ------
     ValueError, TypeError
-        Naming the sequence, as estimators do; the folder then holds no sequences.
+        Naming the sequence, as estimators do; the folder is then as it was.
 
     Notes
     -----
@@ -162,27 +168,40 @@ def write_sequences(folder: str | os.PathLike, X: Iterable[Any]) -> StoredSequen
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "sequences.json").unlink(missing_ok=True)  # what is half written must not be read
+    with TemporaryDirectory(dir=folder, prefix="writing-") as place:
+        _write(Path(place), X)
+        # the description goes first and comes last: what is half replaced is not read
+        (folder / "sequences.json").unlink(missing_ok=True)
+        for file in sorted(Path(place).iterdir(), key=lambda file: file.suffix == ".json"):
+            file.replace(folder / file.name)  # who has mapped the old file keeps it
+    return StoredSequences(folder)
+
+
+def _write(folder: Path, X: Iterable[Any]) -> None:
     files: dict[str, _GrowingFile] = {}
     lengths: list[int] = []
     counts: list[np.ndarray] = []
-    kind, n_features = "", 0
+    kind, n_features, dtype = "", 0, np.dtype(np.float64)
     try:
         for s, item in enumerate(X):
             label = f"X[{s}]"
             matrix = as_matrix(item, label, True, as_stored=True)
             is_csr = sparse.issparse(matrix)
             if not files:
-                kind, n_features = "csr" if is_csr else "dense", matrix.shape[1]
+                kind, n_features, dtype = "csr" if is_csr else "dense", matrix.shape[1], matrix.dtype
                 if is_csr:
                     columns = np.dtype(np.int32 if n_features <= _LARGEST_INDEX else np.int64)
-                    files["data"] = _GrowingFile(folder / "data.npy", matrix.dtype, ())
+                    files["data"] = _GrowingFile(folder / "data.npy", dtype, ())
                     files["indices"] = _GrowingFile(folder / "indices.npy", columns, ())
                 else:
-                    files["values"] = _GrowingFile(folder / "values.npy", matrix.dtype, (n_features,))
+                    files["values"] = _GrowingFile(folder / "values.npy", dtype, (n_features,))
             if is_csr != (kind == "csr"):
                 raise TypeError(
                     f"{label} is {'sparse' if is_csr else 'dense'}, but X[0] is not; write all alike."
+                )
+            if matrix.dtype.itemsize > dtype.itemsize:
+                raise TypeError(
+                    f"{label} has values of {matrix.dtype}, but X[0] of {dtype}; write all alike."
                 )
             if matrix.shape[1] != n_features:
                 raise ValueError(
@@ -212,7 +231,6 @@ def write_sequences(folder: str | os.PathLike, X: Iterable[Any]) -> StoredSequen
             _widen(folder / "indices.npy")
     about = {"version": _VERSION, "kind": kind, "n_features": n_features}
     (folder / "sequences.json").write_text(json.dumps(about), encoding="utf-8")
-    return StoredSequences(folder)
 
 
 class _GrowingFile:

@@ -57,8 +57,9 @@ def average_gradient(
     max_iter : int, default=1000
         Largest number of passes, of ``n_sequences`` steps each.
     tol : float, default=1e-4
-        Stop where no entry of the gradient, in scaled variables, exceeds ``tol`` times the largest at zero. After each
-        pass the remembered gradient is judged, and where it is small enough, the gradient itself.
+        Stop where no entry of the gradient, in scaled variables, exceeds ``tol`` times the largest at zero, and the
+        last pass lowered what is remembered of the objective by no more than ``10 * tol`` of it. After each pass the
+        remembered gradient is judged, and where it is small enough, the gradient itself.
     random_state : int, RandomState instance or None
         Picks the sequences.
     callback : callable, default=None
@@ -81,7 +82,7 @@ def average_gradient(
     value, gradient = objective.value_and_gradient(start)
     at_zero = objective.value_and_gradient(np.zeros_like(start))[1] if start.any() else gradient
     check_start(value, steepest := _steepness(objective, at_zero))
-    bound = StoppingRule(objective, steepest, tol, max_iter).bound
+    rule = StoppingRule(objective, steepest, tol, max_iter)
     outcome = SolverOutcome(start.copy(), value, 0, False, "", [value])
     factor, found = 1.0, start
     try:
@@ -96,8 +97,8 @@ def average_gradient(
                 averages.draw(draws[a : a + _AT_ONCE])
             outcome.n_iter += 1
             seen, gradient = averages.value_and_gradient()
-            if averages.is_lost or not np.isfinite(seen):  # steps too long: from the start, half as long
-                factor /= 2
+            if averages.is_lost or not np.isfinite(seen) or _has_risen(objective, seen, averages, outcome):
+                factor /= 2  # steps too long: from the start, half as long
                 averages = make_averages(start, factor)
                 seen, gradient = averages.value_and_gradient()
             outcome.history.append(seen)
@@ -105,8 +106,9 @@ def average_gradient(
             if watch is not None and watch(found):
                 outcome.converged, outcome.message = True, "held-out sequences got no better"
             elif (
-                _steepness(objective, gradient) <= bound
-                and _steepness(objective, objective.value_and_gradient(found)[1]) <= bound
+                _steepness(objective, gradient) <= rule.bound
+                and not rule.is_fast(outcome)
+                and _steepness(objective, objective.value_and_gradient(found)[1]) <= rule.bound
             ):  # what is remembered is old: the gradient itself has the last word
                 outcome.converged, outcome.message = True, "the gradient vanished"
             elif outcome.n_iter >= max_iter:
@@ -118,6 +120,11 @@ def average_gradient(
     if value < outcome.value:
         outcome.coef, outcome.value = found, value
     return outcome
+
+
+def _has_risen(objective: Objective, seen: float, averages: Averages, outcome: SolverOutcome) -> bool:
+    """Whether the objective lies above that at the start; looked at where what is remembered does."""
+    return seen > outcome.value and not objective.value_and_gradient(averages.coef())[0] <= outcome.value
 
 
 def _steepness(objective: Objective, gradient: np.ndarray) -> float:

@@ -34,6 +34,10 @@ class Descent(Protocol):
         """A step on each of some sequences; the sum of their losses, each before its step (NaN if one is lost)."""
         ...
 
+    def objective_of(self, loss: float, n_sequences: int | None = None) -> float:
+        """The objective where the summed loss of some sequences (all) is ``loss``, with their share of the penalty."""
+        ...
+
     def coef(self) -> np.ndarray: ...
 
 
@@ -104,6 +108,7 @@ def passes(
                 if watch is not None:
                     watch(start)
                 continue
+            loss = descent.objective_of(loss)
             outcome.history.append(loss)
             if watch is not None and watch(descent.coef()):
                 outcome.converged, outcome.message = True, "held-out sequences got no better"
@@ -127,15 +132,28 @@ def passes(
 
 
 def warm_up(
-    make_descent: MakeDescent, start: np.ndarray, n_sequences: int, n_passes: int, random_state: Any
+    objective: Objective,
+    make_descent: MakeDescent,
+    start: np.ndarray,
+    n_sequences: int,
+    n_passes: int,
+    tol: float,
+    random_state: Any,
 ) -> np.ndarray:
-    """Coefficients after a few passes, for another solver to start from; ``start`` where steps went astray."""
+    """Coefficients after a few passes, for another solver to start from.
+
+    ``start`` where steps went astray; or where they led to a gradient of ``tol`` times that at the start, which another
+    solver would take for the end whatever is left to gain.
+    """
     random = check_random_state(random_state)
     descent = make_descent(start, calibrate(make_descent, start, n_sequences, random))
     for _ in range(n_passes):
         if not np.isfinite(_sweep(descent, random.permutation(n_sequences))):
             return start
-    return descent.coef()
+    found = descent.coef()
+    (before, steep), (after, flat) = (objective.value_and_gradient(coef) for coef in (start, found))
+    is_flat = np.abs(flat / objective.scale).max() <= tol * np.abs(steep / objective.scale).max()
+    return found if after < before and not is_flat else start
 
 
 def step_through(
@@ -160,7 +178,8 @@ def calibrate(make_descent: MakeDescent, start: np.ndarray, n_sequences: int, ra
         descent = make_descent(start, eta)
         if not np.isfinite(descent.sweep(sample)):
             return np.inf
-        loss = make_descent(descent.coef(), 0.0).sweep(sample)
+        after = make_descent(descent.coef(), 0.0)
+        loss = after.objective_of(after.sweep(sample), len(sample))  # long steps may trade loss for penalty
         return loss if np.isfinite(loss) else np.inf
 
     return best_length(loss_after)

@@ -20,9 +20,11 @@ class StoppingRule:
     steepness_at_zero : float
         Largest entry of the gradient at zero: what small is measured against, also for a warm start.
     tol : float
-        The gradient has vanished where no entry exceeds ``tol`` times that. Or ten iterations lowered the
-        objective by no more than ``tol / 10`` of it while the gradient is small too (a thousandth of that at
-        zero, or ``10 * tol``); a stall with a larger gradient is no success.
+        The gradient has vanished where no entry exceeds ``tol`` times that, and the last iteration lowered the
+        objective by no more than ``10 * tol`` of it: with a large ``C``, data that can be told apart has a small
+        gradient long before the penalty has its say. Or ten iterations lowered the objective by no more than
+        ``tol / 10`` of it while the gradient is small too (a thousandth of that at zero, or ``10 * tol``); a stall
+        with a larger gradient is no success.
     max_iter : int
     """
 
@@ -35,7 +37,7 @@ class StoppingRule:
 
     def judge(self, outcome: SolverOutcome, steepness: float) -> bool:
         """Whether to stop; says why in the outcome."""
-        if steepness <= self.bound:
+        if steepness <= self.bound and not self.is_fast(outcome):
             outcome.converged, outcome.message = True, "the gradient vanished"
         elif self.has_stalled(outcome) and steepness <= self.near:
             outcome.converged, outcome.message = True, "the objective no longer decreased"
@@ -44,6 +46,11 @@ class StoppingRule:
         elif outcome.n_iter >= self.max_iter:
             outcome.message = "max_iter was reached"
         return bool(outcome.message)
+
+    def is_fast(self, outcome: SolverOutcome) -> bool:
+        """Whether the last iteration still lowered the objective by a share of it."""
+        last = outcome.history[-2:]
+        return len(last) == 2 and last[0] - last[1] > 10 * self.tol * abs(last[1])
 
     def has_stalled(self, outcome: SolverOutcome) -> bool:
         history = outcome.history[self.stalled_at :]

@@ -70,6 +70,8 @@ class SubsequenceKernelSVM(ChainLabeler):
     dual_coef_ : ndarray of shape (n_windows, n_labels)
         What kernels with these windows are multiplied by.
     transition_coef_ : ndarray of shape (n_labels, n_labels)
+    kernel_ : SubsequenceKernel
+        That of the fit, whatever the parameters are now.
     rank_ : int
     objective_, duality_gap_ : float
     n_iter_ : int
@@ -222,7 +224,7 @@ class SubsequenceKernelSVM(ChainLabeler):
         self.classes_ = labels.classes
         self.support_rows_, self.support_windows_ = found.rows, found.windows[kept]
         self.dual_coef_, self.transition_coef_ = coef[kept], transition
-        self.rank_ = factor.shape[1]
+        self.kernel_, self.rank_ = kernel, factor.shape[1]
         self.objective_, self.duality_gap_ = outcome.value, max(0.0, outcome.value - dual)
         self.n_iter_ = outcome.n_iter
         self.loss_curve_ = np.array(outcome.history)
@@ -296,7 +298,7 @@ class SubsequenceKernelSVM(ChainLabeler):
 
     def _chain_source(self, batch: PackedBatch) -> ChainSource:
         check_binary(batch)
-        kernel = self._kernel()
+        kernel = self.kernel_
         new = kernel.windows(batch)
         emission = np.zeros((len(new.windows), len(self.classes_)))
         if len(self.dual_coef_):

@@ -193,3 +193,27 @@ def test_progress_is_shown(solver, rng, capsys):
     X, y = sequences(rng, 20)
     LinearChainCRF(solver=solver, fit_intercept=False, verbose=1).fit(X, y)
     assert "LinearChainCRF" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("solver", "C"), [("auto", 1e2), ("auto", 1e4), ("lbfgs", 1e4), ("owlqn", 1e4), ("sag", 1e2)]
+)
+def test_data_that_can_be_told_apart(solver, C):
+    """The gradient is small long before the penalty has its say, and long steps lower the loss for ever."""
+    random = np.random.RandomState(0)
+    y = [random.randint(0, 3, 4) for _ in range(1000)]
+    X = [np.eye(3)[labels] for labels in y]
+    best = LinearChainCRF(C=C, solver="lbfgs", tol=1e-9).fit(X, y).loss_curve_[-1]
+    model = LinearChainCRF(C=C, solver=solver, random_state=0).fit(X, y)
+    assert model.loss_curve_[-1] < 1.05 * best
+
+
+def test_a_curve_of_passes_has_the_penalty_in_it():
+    random = np.random.RandomState(0)
+    y = [random.randint(0, 3, 4) for _ in range(50)]
+    X = [np.eye(3)[labels] for labels in y]
+    with pytest.warns(ConvergenceWarning):
+        model = LinearChainCRF(solver="sgd", max_iter=30, tol=0.0, random_state=0).fit(X, y)
+    best = LinearChainCRF(solver="lbfgs", tol=1e-9).fit(X, y).loss_curve_[-1]
+    assert best < model.loss_curve_[-1] < 1.1 * best

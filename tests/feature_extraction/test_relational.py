@@ -186,3 +186,13 @@ def test_bad_input_is_refused(data):
         RelationalPatternMiner().fit(X)
     with pytest.raises(ValueError, match=r"X\[0\] holds 0\.5"):
         RelationalPatternMiner().fit([np.full((2, 2), 0.5)], [["a", "b"]])
+
+
+@pytest.mark.parametrize(("n_timesteps", "n_on"), [(6, 6), (7, 5), (13, 13), (19, 19)])
+def test_a_pattern_of_just_the_least_support_is_found(n_timesteps, n_on):
+    x = np.zeros((n_timesteps, 1), dtype=int)
+    x[:n_on] = 1
+    miner = RelationalPatternMiner(
+        relations={"now": (0, 0)}, support="global", min_support=n_on / n_timesteps
+    ).fit([x])
+    assert len(miner.patterns_) == 1

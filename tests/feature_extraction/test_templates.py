@@ -225,3 +225,10 @@ def test_conll2000(data_home):
     assert len(templates.vocabulary_) == 338551
     assert sum(matrix.nnz for matrix in matrices) == 19 * 211727
     assert [matrix.shape for matrix in matrices] == [(len(labels), 338551) for labels in y]
+
+
+def test_columns_out_of_range():
+    templates = FeatureTemplates("U:%x[0,0]\n").fit([["x", "y"]])
+    templates.vocabulary_["U:x"] = 50_000_000
+    with pytest.raises(ValueError, match="column 50000000, which is out of range"):
+        templates.transform([["x"]])

@@ -96,7 +96,7 @@ def test_steps_that_are_lost_start_again_shorter(rng):
     start = np.zeros(objective.n_coef)
     outcome = passes(objective, lambda coef, eta: Astray(objective, coef, eta), start, 40, random_state=0)
     assert outcome.converged and outcome.value < outcome.history[0]
-    lost = warm_up(lambda coef, eta: Astray(objective, coef, 1.0), start, 40, 5, 0)
+    lost = warm_up(objective, lambda coef, eta: Astray(objective, coef, 1.0), start, 40, 5, 1e-4, 0)
     assert_array_equal(lost, start)
 
 

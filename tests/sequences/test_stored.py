@@ -135,16 +135,29 @@ def test_more_values_than_32_bits_number(tmp_path, monkeypatch):
             TypeError,
             r"X\[1\] is sparse, but X\[0\] is not",
         ),
+        (
+            [np.ones((2, 3), np.float32), np.ones((2, 3))],
+            TypeError,
+            r"X\[1\] has values of float64, but X\[0\] of float32",
+        ),
         ([np.ones(3)], ValueError, r"X\[0\] has 1 dimension"),
         ([], ValueError, "X holds no sequences"),
     ],
 )
 def test_what_cannot_be_written(tmp_path, X, error, message):
     write_sequences(tmp_path, [np.ones((2, 3))])
+    before = sorted(tmp_path.iterdir())
     with pytest.raises(error, match=message):
         write_sequences(tmp_path, X)
-    with pytest.raises(FileNotFoundError):  # nothing half written is read, nor what was there before
-        StoredSequences(tmp_path)
+    assert sorted(tmp_path.iterdir()) == before and StoredSequences(tmp_path)[0].tolist() == [[1.0] * 3] * 2
+
+
+def test_a_corpus_may_be_written_over_itself(tmp_path):
+    X, _ = corpus("dense")
+    stored = write_sequences(tmp_path, X)
+    doubled = write_sequences(tmp_path, (2 * x for x in stored))
+    np.testing.assert_array_equal(stored[39], X[39])  # the old map still holds
+    np.testing.assert_array_equal(doubled[39], 2 * X[39])
 
 
 @pytest.mark.parametrize("kind", ["dense", "csr"])
@@ -161,9 +174,9 @@ def test_damaged_files_are_refused(tmp_path, kind):
             StoredSequences(tmp_path)
     np.save(tmp_path / f"{name}.npy", whole)
     offsets = np.load(tmp_path / "offsets.npy")
-    for values in (offsets[::-1], offsets[:1], offsets + 1):
+    for values in (offsets[::-1], offsets[:1], offsets + 1, offsets[:, None], offsets[0]):
         np.save(tmp_path / "offsets.npy", values)
-        with pytest.raises(ValueError, match="contradict each other"):
+        with pytest.raises(ValueError, match=r"contradict each other|does not hold where"):
             StoredSequences(tmp_path)
     about = json.loads((tmp_path / "sequences.json").read_text())
     (tmp_path / "sequences.json").write_text(json.dumps(about | {"version": 99}))

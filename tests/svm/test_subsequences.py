@@ -178,3 +178,12 @@ def test_windows_see_steps_without_labels(rng):
 def test_parameters_out_of_range_are_refused(parameters, message):
     with pytest.raises(ValueError, match=message):
         SubsequenceKernel(**parameters).gram([[[1]]])
+
+
+@pytest.mark.parametrize("changed", [{"before": 0}, {"before": 50}, {"decay": 0.1}])
+def test_the_kernel_of_a_fit_does_not_follow_parameters(changed):
+    X, y = [[[1, 1], [1, 0], [0, 1], [1, 1]], [[0, 0], [1, 1]]], [["b", "f", "f", "b"], ["f", "b"]]
+    machine = SubsequenceKernelSVM(before=1, after=1, C=100.0).fit(X, y)
+    expected = machine.decision_function(X)
+    for found, wish in zip(machine.set_params(**changed).decision_function(X), expected, strict=True):
+        np.testing.assert_array_equal(found, wish)
