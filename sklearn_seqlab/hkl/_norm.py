@@ -79,21 +79,27 @@ class HierarchicalNorm:
             terms = self.price**self.rho * eta ** (1.0 - self.rho)
         return np.where(self.active, terms, 0.0)
 
-    def gains(self, z: np.ndarray, eta: np.ndarray) -> np.ndarray:
-        """``G`` at ``z`` (n_nodes, n_labels), whose entries are at most about one."""
+    def gains(self, z: np.ndarray, eta: np.ndarray) -> tuple[np.ndarray, float]:
+        """``G`` at ``z`` (n_nodes, n_labels), and the logarithm of what it is divided by.
+
+        The exponent of ``z`` grows without bound as ``rho`` comes near one: powers are taken in logarithms, relative to
+        the largest.
+        """
         curve = self.nodes.sum_below(self._terms(eta))
         # zeta**rho * |z|**rho_star, with zeta = curve**(1 / (1 - rho))
         with np.errstate(divide="ignore", invalid="ignore"):
-            terms = np.where(self.active, (np.abs(z) / curve) ** self.dual_rho, 0.0)
-        above = self.nodes.sum_above(terms)
+            logs = np.where(self.active, self.dual_rho * (np.log(np.abs(z)) - np.log(curve)), -np.inf)
+        top = float(logs.max())
+        top = top if np.isfinite(top) else 0.0
+        above = self.nodes.sum_above(np.exp(logs - top))
         with np.errstate(divide="ignore", invalid="ignore"):
             gains = (self.price / eta) ** self.rho * above
-        return np.where(self.active, gains, 0.0)
+        return np.where(self.active, gains, 0.0), top
 
     def descended(self, z: np.ndarray, eta: np.ndarray, step: int) -> np.ndarray:
         """Shares after a step of entropic mirror descent: the gains are minus the slopes, up to a factor."""
         top = float(np.abs(z).max())
-        gains = self.gains(z / top, eta)
+        gains, _ = self.gains(z / top, eta)
         length = np.sqrt(np.log(max(2, int(self.active.sum()))) / (1.0 + step)) / float(gains.max())
         return self._shares(eta * np.exp(length * gains))
 
@@ -103,7 +109,13 @@ class HierarchicalNorm:
         tried = [
             self._shares(eta) if eta.any() else self._shares(self.active.astype(float)) for eta in choices
         ]
-        return min(tried, key=lambda eta: float(self.gains(z / top, eta).max()))
+
+        def log_bound(eta: np.ndarray) -> float:
+            gains, scale = self.gains(z / top, eta)
+            most = float(gains.max())
+            return scale + np.log(most) if most > 0 else -np.inf
+
+        return min(tried, key=log_bound)
 
     def dual_squared(
         self, z: np.ndarray, eta: np.ndarray, tol: float, target: float = np.nan, max_iter: int = 300
@@ -138,11 +150,12 @@ class HierarchicalNorm:
         best = eta, eta
         eta = self._shares(eta)
         for _ in range(max_iter):
-            gains = self.gains(scaled, eta)
+            gains, scale = self.gains(scaled, eta)
             mean, most = float((eta * gains)[self.active].sum()), float(gains[self.active].max())
-            lower = max(lower, mean**power)
-            if most**power < upper:
-                upper, best = most**power, (eta, gains / most)
+            lower = max(lower, mean**power * np.exp(power * scale))
+            bound = most**power * np.exp(power * scale)
+            if bound < upper:
+                upper, best = bound, (eta, gains / most)
             if upper - lower <= tol * upper or upper <= target or lower > target:
                 break
             eta = self._shares(eta * (gains / most) ** (1.0 / self.rho))

@@ -21,6 +21,9 @@ _FIRST_TOL = 0.1
 _MAX_ROUNDS = 100
 # Nodes that may enter at a time: so many, or half of those that are there.
 _FEWEST = 50
+# Objectives agree to this share of them with what they are compared with.
+_ROUNDING = 1e-9
+_GREATEST_POWER = 30.0
 # How much more exactly problems are solved, at most, whose residuals are no combination of planes.
 _STRICTEST = 1e-5
 
@@ -65,8 +68,9 @@ class HKLOutcome(SolverOutcome):
 
     @property
     def gap(self) -> float:
-        """Rounding is not reported as a negative gap."""
-        return max(0.0, self.value - self.dual)
+        """Rounding is not reported as a negative gap; a dual value above the objective by more certifies nothing."""
+        gap = self.value - self.dual
+        return max(0.0, gap) if gap >= -_ROUNDING * abs(self.value) else np.inf
 
 
 class HKLSolver:
@@ -260,9 +264,11 @@ class HKLSolver:
             if not sources.any():
                 return np.zeros(sources.shape)
             below = nodes.sum_below(price.copy())
-            top = max(float(np.abs(rows).sum()), np.finfo(float).tiny)
-            above = nodes.sum_above((np.abs(nodes.holds @ (rows / top)) / below) ** self.norm.dual_rho)
-            bound = (top * below / price) ** 2 * above ** (2.0 / self.norm.dual_rho)
+            # a norm of lower exponent is larger: a bound still, where powers would leave the range of doubles
+            power = min(self.norm.dual_rho, _GREATEST_POWER)
+            ratio = np.abs(nodes.holds @ rows) / below
+            top = max(float(ratio.max()), np.finfo(float).tiny)
+            bound = (top * below / price) ** 2 * nodes.sum_above((ratio / top) ** power) ** (2.0 / power)
             return np.where(sources, bound, 0.0)
         base = 1.0 + (1.0 + self.beta) ** -2.0
         if self._products is None:

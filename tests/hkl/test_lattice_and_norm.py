@@ -141,7 +141,8 @@ def test_gains_are_the_slopes_of_the_weighted_norm(rng):
         curve = nodes.sum_below(norm.price**rho * eta ** (1 - rho))
         return (curve ** (1 / (1 - rho)) * np.abs(z) ** 3.0).sum()
 
-    gains = norm.gains(z, eta)
+    gains, scale = norm.gains(z, eta)
+    gains *= np.exp(scale)
     for u, c in product(range(0, nodes.n_nodes, 4), range(2)):
         up, down = eta.copy(), eta.copy()
         up[u, c] += 1e-5
