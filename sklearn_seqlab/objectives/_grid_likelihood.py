@@ -163,13 +163,9 @@ class GridLogLikelihood:
 
     def split(self, coef: np.ndarray) -> GridCoefficients:
         """Cut a coefficient vector into the shapes that users see."""
-        parts, coupling = self._parts(coef)
+        own, (_, coupling) = np.split(coef, self.cuts), self._parts(coef)
         return GridCoefficients(
-            [
-                part._replace(node=layout.features.matrix(part.node))
-                for layout, part in zip(self.layouts, parts, strict=True)
-            ],
-            coupling,
+            [layout.split(part) for layout, part in zip(self.layouts, own, strict=False)], coupling
         )
 
     def join(self, parts: GridCoefficients) -> np.ndarray:
