@@ -142,7 +142,7 @@ class ChainLogLikelihood:
         bounds = _parallel.chunk_bounds(batch.offsets, self.layout.doubles_per_step)
         self.chunks = [self.chunk(*bound) for bound in bounds]
         work = self.layout.features.n_stored + self.batch.n_total * self.layout.doubles_per_step
-        self.pieces = _parallel.pieces(self.chunks, work // (4 * self.n_coef))
+        self.pieces = _parallel.pieces(self.chunks, work // (4 * max(self.n_coef, 1)))
         self._row_weight = self._weights_of_rows()
         self._known_moves = self._count_known_moves()
         self.size = C * float(self._row_weight.sum())
